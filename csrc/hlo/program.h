@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A typed SSA program of StableHLO operations: recorded op by op, then closed over its outputs and printed.
+//
+//   Program p;
+//   Value x = p.parameter({DType::kF32, {2, 3}});
+//   Closed closed = p.close({exponential(x)}, {});
+//   closed.text;  closed.hash;
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hlo/type.h"
+
+namespace tpu::hlo {
+
+class Program;
+
+// A handle to one result of one op. Cheap to copy; valid as long as its program.
+class Value {
+ public:
+  Value() = default;
+  Value(Program* program, int32_t op, int32_t result) : program_(program), op_(op), result_(result) {}
+
+  explicit operator bool() const { return program_ != nullptr; }
+  Program& program() const { return *program_; }
+  int32_t op() const { return op_; }
+  int32_t result() const { return result_; }
+  const Type& type() const;
+  DType dtype() const { return type().dtype; }
+  const Dims& dims() const { return type().dims; }
+  int rank() const { return type().rank(); }
+  int64_t dim(int i) const { return type().dims[i]; }
+  int64_t numel() const { return type().numel(); }
+  friend bool operator==(const Value&, const Value&) = default;
+
+ private:
+  Program* program_ = nullptr;
+  int32_t op_ = -1;
+  int32_t result_ = 0;
+};
+
+using Hash = std::array<uint64_t, 2>;
+
+// One recorded op. A region (the body of a reduce, a sort, a loop) is a program of its own.
+struct Op {
+  const char* name;                               // "stablehlo.add"; must be a literal
+  std::vector<Value> operands;
+  std::string attributes;                         // printed attribute dictionary without braces; may be empty
+  std::vector<std::shared_ptr<const Program>> regions;
+  std::vector<Type> results;
+};
+
+// What the compiler gets.
+struct Closed {
+  std::string text;              // a StableHLO module with one public function "main"
+  Hash hash;                     // of structure, types and donation, not of names; equal across processes
+  std::vector<int> parameters;   // which of the program's parameters are arguments of main, in order
+  std::vector<Type> outputs;
+};
+
+class Program {
+ public:
+  Program() = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // Appends a parameter. Parameters are numbered in order of creation.
+  Value parameter(Type type);
+  int parameter_count() const { return static_cast<int>(parameters_.size()); }
+  // The number of the parameter that `value` is, or -1.
+  int parameter_index(Value value) const;
+
+  // Appends an op and returns its first result. An op equal to an earlier one is not recorded again.
+  Value add(Op op);
+  const Op& op(int32_t index) const { return ops_[index]; }
+  int32_t op_count() const { return static_cast<int32_t>(ops_.size()); }
+
+  // For regions: what the region's terminator returns.
+  void set_return(std::vector<Value> values) { returned_ = std::move(values); }
+  const std::vector<Value>& returned() const { return returned_; }
+
+  // An output that may take over the memory of a parameter of the same type.
+  struct Donation {
+    int parameter;  // index as in parameter_index
+    int output;     // index into outputs
+  };
+  // The program of just those ops that `outputs` need. Ops that nobody needs are left out, and so are parameters.
+  Closed close(std::span<const Value> outputs, std::span<const Donation> donations = {}) const;
+
+ private:
+  std::vector<Op> ops_;  // a parameter is an op named "parameter"
+  std::vector<int32_t> parameters_;
+  std::vector<Value> returned_;
+  std::vector<Hash> hashes_;  // structural, one per op
+};
+
+// Asks for a report: raised when our own code built an ill-typed op. Has the op's name and the types it got.
+[[noreturn]] void type_error(const char* op, const std::string& expected, std::span<const Value> got);
+
+}  // namespace tpu::hlo
