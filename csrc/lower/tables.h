@@ -9,6 +9,7 @@
 
 namespace tpu::lower {
 
+extern const Table activation_table;
 extern const Table attention_table;
 extern const Table compare_table;
 extern const Table conv_table;
@@ -27,6 +28,7 @@ extern const Table reduce_table;
 extern const Table scan_table;
 extern const Table shape_table;
 extern const Table sort_table;
+extern const Table special_table;
 
 struct Family {
   const char* name;
