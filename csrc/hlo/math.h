@@ -15,7 +15,8 @@ inline Value operator&(Value x, Value y) { return and_(x, y); }
 inline Value operator|(Value x, Value y) { return or_(x, y); }
 inline Value operator^(Value x, Value y) { return xor_(x, y); }
 inline Value operator!(Value x) { return not_(x); }
-// A plain number next to a value is a constant of its type. Only for numbers that belong to the formula, never the user's.
+// A plain number next to a value is a constant of its type. Only for numbers that belong to the formula,
+// never the user's.
 Value operator+(Value x, double y);
 Value operator-(Value x, double y);
 Value operator*(Value x, double y);
@@ -51,18 +52,19 @@ Value is_nan(Value x);                           // kPred; integers: all false
 // NumPy broadcasting: x's dims are aligned at the right. Dims of size 1 stretch.
 Value broadcast_to(Value x, const Dims& dims);
 Dims broadcast_dims(const Dims& a, const Dims& b);  // raises hlo type_error if they do not match
-// Puts a reduced x back next to `like`: dim is where the reduced dims were (x lacks them). x is broadcast along them.
+// Puts a reduced x back next to `like`: dim is where the reduced dims were (x lacks them). x is broadcast
+// along them.
 Value spread(Value x, Value like, const std::vector<int>& dims);
 Value unsqueeze(Value x, int dim);
 Value squeeze(Value x, int dim);
 Value flatten(Value x);
 Value slice_in_dim(Value x, int64_t start, int64_t limit, int64_t step, int dim);
 
-Value reduce_sum(Value x, const std::vector<int>& dims);   // in x's dtype
+Value reduce_sum(Value x, const std::vector<int>& dims);  // in x's dtype
 Value reduce_prod(Value x, const std::vector<int>& dims);
-Value reduce_max(Value x, const std::vector<int>& dims);   // NaN wins
+Value reduce_max(Value x, const std::vector<int>& dims);  // NaN wins
 Value reduce_min(Value x, const std::vector<int>& dims);
-Value reduce_and(Value x, const std::vector<int>& dims);   // kPred
+Value reduce_and(Value x, const std::vector<int>& dims);  // kPred
 Value reduce_or(Value x, const std::vector<int>& dims);
 
 // f16 and bf16 become f32, others stay: the type in which PyTorch computes ("opmath").

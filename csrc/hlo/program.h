@@ -9,10 +9,11 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "hlo/type.h"
@@ -31,7 +32,7 @@ class Value {
   Program& program() const { return *program_; }
   int32_t op() const { return op_; }
   int32_t result() const { return result_; }
-  const Type& type() const;
+  const Type& type() const;  // stays valid while ops are added
   DType dtype() const { return type().dtype; }
   const Dims& dims() const { return type().dims; }
   int rank() const { return type().rank(); }
@@ -49,18 +50,18 @@ using Hash = std::array<uint64_t, 2>;
 
 // One recorded op. A region (the body of a reduce, a sort, a loop) is a program of its own.
 struct Op {
-  const char* name;                               // "stablehlo.add"; must be a literal
+  const char* name;  // "stablehlo.add"; must be a literal
   std::vector<Value> operands;
-  std::string attributes;                         // printed attribute dictionary without braces; may be empty
+  std::string attributes;  // printed attribute dictionary without braces; may be empty
   std::vector<std::shared_ptr<const Program>> regions;
   std::vector<Type> results;
 };
 
 // What the compiler gets.
 struct Closed {
-  std::string text;              // a StableHLO module with one public function "main"
-  Hash hash;                     // of structure, types and donation, not of names; equal across processes
-  std::vector<int> parameters;   // which of the program's parameters are arguments of main, in order
+  std::string text;             // a StableHLO module with one public function "main"; empty if not asked for
+  Hash hash;                    // of structure, types and donation, not of names; equal across processes
+  std::vector<int> parameters;  // which of the program's parameters are arguments of main, in order
   std::vector<Type> outputs;
 };
 
@@ -81,23 +82,40 @@ class Program {
   const Op& op(int32_t index) const { return ops_[index]; }
   int32_t op_count() const { return static_cast<int32_t>(ops_.size()); }
 
-  // For regions: what the region's terminator returns.
-  void set_return(std::vector<Value> values) { returned_ = std::move(values); }
+  // For regions: what the region's terminator returns. Ends the region.
+  void set_return(std::vector<Value> values);
   const std::vector<Value>& returned() const { return returned_; }
+  // True if some op must neither be merged with an equal one nor moved.
+  bool has_side_effect() const { return side_effect_; }
 
   // An output that may take over the memory of a parameter of the same type.
   struct Donation {
     int parameter;  // index as in parameter_index
     int output;     // index into outputs
   };
-  // The program of just those ops that `outputs` need. Ops that nobody needs are left out, and so are parameters.
-  Closed close(std::span<const Value> outputs, std::span<const Donation> donations = {}) const;
+  // The program of just those ops that `outputs` need. Ops that nobody needs are left out, and so are
+  // parameters. Without text it is much cheaper: enough to look the hash up in a cache.
+  Closed close(std::span<const Value> outputs, std::span<const Donation> donations = {},
+               bool text = true) const;
 
  private:
-  std::vector<Op> ops_;  // a parameter is an op named "parameter"
+  friend struct Layout;
+
+  std::deque<Op> ops_;  // a parameter is an op named "parameter"; a deque, so that references stay valid
   std::vector<int32_t> parameters_;
   std::vector<Value> returned_;
-  std::vector<Hash> hashes_;  // structural, one per op
+  std::vector<Hash> local_;  // one per op: name, attributes, regions and result types, but not the operands
+  std::vector<Hash> keys_;   // one per op: local_ and the operands
+  std::vector<int32_t> slots_;  // open addressing by key: index of an op + 1, 0 if free
+  Hash region_hash_ = {};
+  bool side_effect_ = false;
+};
+
+inline const Type& Value::type() const { return program_->op(op_).results[result_]; }
+
+// An ill-typed op: a defect of our own code, never the user's.
+struct TypeError : std::logic_error {
+  using std::logic_error::logic_error;
 };
 
 // Asks for a report: raised when our own code built an ill-typed op. Has the op's name and the types it got.
