@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what CMake must know of the Python environment: torch's folder and version, the folder of pjrt_c_api.h, the ABI."""
+"""Prints what CMake must know of the environment: torch's folder and version, pjrt_c_api.h's folder, the ABI."""
 
 import importlib.util
 import os
@@ -10,10 +10,11 @@ def _folder(package: str, pip_name: str) -> str:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         sys.exit(f"{package} is needed to build torch_tpu: pip install {pip_name}")
-    return list(spec.submodule_search_locations)[0]
+    return next(iter(spec.submodule_search_locations))
 
 
 def main() -> None:
+    """Prints the four, separated by semicolons, as CMake reads lists."""
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     torch_folder = _folder("torch", "torch==2.13.0")
     import torch
