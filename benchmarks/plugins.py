@@ -84,12 +84,14 @@ def table(rows, columns):
 
 
 def shown(value):
+    """A cell of a table."""
     if isinstance(value, float):
         return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def main():
+    """Measures, prints, writes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
