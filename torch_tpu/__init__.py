@@ -2,6 +2,7 @@
 """Makes "tpu" a device of PyTorch. `import torch` loads it by itself, through the entry points torch.backends."""
 
 import importlib
+import importlib.util
 import warnings
 
 __version__ = "0.1.0"
@@ -17,6 +18,11 @@ def _public(version: str) -> str:
 def _load() -> None:
     import torch
 
+    if importlib.util.find_spec("torch_tpu._build_info") is None:
+        raise ImportError(
+            f"{__path__[0]} holds the sources, which are not built. "
+            "Run Python from another folder, or build and install: pip install --no-build-isolation ."
+        )
     built_for = importlib.import_module("torch_tpu._build_info").TORCH_VERSION
     if _public(built_for) != _public(torch.__version__):
         # Checked before the extension is loaded: with another torch it would fail on undefined symbols.

@@ -27,14 +27,7 @@ class _Refuse:
 
     @staticmethod
     def create(*args: Any) -> NoReturn:
-        raise RuntimeError(
-            'torch.compile: Inductor generates no code for the device tpu; pass backend="tpu": '
-            'torch.compile(model, backend="tpu").'
-        )
-
-
-def _refuse_graph(graph: Any) -> NoReturn:
-    _Refuse.create()
+        raise RuntimeError('torch.compile: Inductor generates no code for the device tpu. Pass backend="tpu".')
 
 
 def _register(common: types.ModuleType) -> None:
