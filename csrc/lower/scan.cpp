@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cumulative ops.
+#include "lower/scan.h"
+
+#include "lower/line.h"
+#include "lower/tables.h"
+
+namespace tpu::lower {
+
+using namespace tpu::hlo;
+
+std::vector<Value> scan(std::vector<Value> xs, const std::vector<Value>& inits, int dim,
+                        const Body& combine) {
+  int64_t n = xs[0].dim(dim);
+  for (int64_t shift = 1; shift < n; shift *= 2) {
+    std::vector<Value> earlier;
+    for (size_t i = 0; i < xs.size(); ++i) earlier.push_back(place(xs[i], inits[i], dim, n, shift));
+    xs = combine(earlier, xs);
+  }
+  return xs;
+}
+
+Value scan(Value x, Value init, int dim, Binary combine) {
+  return scan({x}, {init}, dim, [combine](const std::vector<Value>& left, const std::vector<Value>& right) {
+    return std::vector<Value>{combine(left[0], right[0])};
+  })[0];
+}
+
+namespace {
+
+// log(exp(x) + exp(y)), also where one or both are infinite.
+Value log_add_exp(Value x, Value y) {
+  Value low = minimum(x, y), high = maximum(x, y);
+  Value plain = high + log_plus_one(exponential(low - high));
+  return hlo::select(and_(eq(low, high), not_(is_finite(low))), high, plain);
+}
+
+// cumsum and cumprod: (self, dim, *, dtype). Integers count in int64, halves in f32.
+Rule cumulative(Binary combine, int init) {
+  return [combine, init](Args& a) {
+    Value x = a[0];
+    if (auto dtype = a.maybe_dtype(2))
+      x = convert(x, *dtype);
+    else if (is_integral(x.dtype()) || x.dtype() == DType::kPred)
+      x = convert(x, DType::kS64);
+    x = widen(x);
+    Value along = line(x);
+    Value start = constant(x.program(), Type{x.dtype(), {}}, init);
+    return shaped(scan(along, start, a.dim(1, along.rank()), combine), x.dims());
+  };
+}
+
+// cummax and cummin: (self, dim). Of equal values the last one counts; a NaN stays until the next NaN.
+Rule cumulative_extremum(Direction wins, Value (*weakest)(Program&, DType)) {
+  return [wins, weakest](Args& a) -> Results {
+    Value x = line(a[0]);
+    int dim = a.dim(1, x.rank());
+    DType counted = count_dtype(x.dim(dim));
+    auto latest = [wins](const std::vector<Value>& left, const std::vector<Value>& right) {
+      Value later = or_(is_nan(right[0]), and_(not_(is_nan(left[0])), compare(right[0], left[0], wins)));
+      return std::vector<Value>{hlo::select(later, right[0], left[0]), hlo::select(later, right[1], left[1])};
+    };
+    auto scanned =
+        scan({x, iota_like(x, dim, counted)},
+             {weakest(x.program(), x.dtype()), constant(x.program(), Type{counted, {}}, 0)}, dim, latest);
+    return {shaped(scanned[0], a.dims(0)), shaped(scanned[1], a.dims(0))};
+  };
+}
+
+Value log_cum_sum_exp(Args& a) {
+  Value x = a.floating(0);
+  Value along = line(x);
+  return shaped(scan(along, lowest(x.program(), x.dtype()), a.dim(1, along.rank()), log_add_exp), x.dims());
+}
+
+}  // namespace
+
+const Table scan_table = {
+    {"cummax", cumulative_extremum(Direction::kGe, lowest)},
+    {"cummin", cumulative_extremum(Direction::kLe, highest)},
+    {"cumprod", cumulative(multiply, 1)},
+    {"cumsum", cumulative(add, 0)},
+    {"logcumsumexp", log_cum_sum_exp},
+};
+
+}  // namespace tpu::lower
