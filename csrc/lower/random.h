@@ -22,4 +22,10 @@ Value uniform_from_bits(Value bits);
 Value positive_from_bits(Value bits);  // in (0, 1), fine near 0
 Value normal_from_bits(Value bits);
 
+// Rules that draw by rejection (random_rejection.cpp).
+Value binomial(Args& a);
+Value poisson(Args& a);
+Value sample_dirichlet(Args& a);
+Value standard_gamma(Args& a);
+
 }  // namespace tpu::lower
