@@ -59,7 +59,7 @@ cpp-tests: $(VENV)/.installed
 	$(BIN)/cmake -DTORCH_TPU_TESTS=ON $(BUILD) > build/cpp-tests.log || { cat build/cpp-tests.log; exit 1; }
 	$(BIN)/cmake --build $(BUILD) --target hlo_test pjrt_test
 	$(BUILD)/hlo_test
-	$(BUILD)/pjrt_test
+	TORCH_TPU_PLUGIN=$$($(BIN)/python -c "import lammps_jax_pjrt_cpu as p; print(p.PLUGIN_PATH)") $(BUILD)/pjrt_test
 
 clean:
 	rm -rf $(VENV) build
