@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled programs, in memory and on disk.
+//
+// On disk each program is a file named by the hash of the program, of the compile options, and of the plugin's build.
+// Entries are machine code that this process will run, so a folder that others can write to is not used. Files appear whole
+// (written aside, then renamed), so several processes may share the folder. A damaged entry is compiled again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "hlo/program.h"
+#include "pjrt/client.h"
+
+namespace tpu::runtime {
+
+class ProgramCache {
+ public:
+  // `text` gives the program's text at a miss, when it has to be compiled.
+  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, const std::function<std::string()>& text);
+  void clear_memory() { programs_.clear(); }
+  size_t size() const { return programs_.size(); }
+
+ private:
+  struct HashOfHash {
+    size_t operator()(const hlo::Hash& hash) const { return hash[0]; }
+  };
+  std::shared_ptr<const pjrt::Executable> load(const std::string& path);
+  void store(const std::string& path, const pjrt::Executable& executable);
+  const std::string& folder();  // empty: off
+
+  std::unordered_map<hlo::Hash, std::shared_ptr<const pjrt::Executable>, HashOfHash> programs_;
+  std::string options_, folder_;
+  bool ready_ = false;
+};
+
+ProgramCache& program_cache();  // under lock()
+
+}  // namespace tpu::runtime
