@@ -93,7 +93,7 @@ static Value bce(Args& a) {
 static Value bce_backward(Args& a) {
   auto xs = a.promoted_wide({1, 2});
   Value x = xs[0], t = xs[1];
-  Value grad = shared(a[0], x, a.integer(4)) * (x - t) / maximum((1.0 - x) * x, 1e-12);
+  Value grad = shared(a[0], x, a.integer(4)) * (x - t) / maximum((1.0 - x) * x, 1e-12f);
   return weighted(grad, a.maybe(3));
 }
 
