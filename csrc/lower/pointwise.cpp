@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "lower/special.h"
 #include "lower/tables.h"
 
 namespace tpu::lower {
@@ -84,7 +85,8 @@ static Value divide_mode(Args& a) {
     return xs[0] / xs[1];
   }
   auto xs = a.promoted_wide({0, 1});
-  return a.string(2) == "floor" ? floor_divide(xs[0], xs[1]) : truncate(xs[0] / xs[1]);
+  if (a.string(2) == "floor") return floor_divide(xs[0], xs[1]);
+  return truncate(convert(xs[0] / xs[1], a.result_type({0, 1})));  // the quotient of halves is rounded first
 }
 
 // Mantissa in [0.5, 1) and exponent. Denormals are scaled up first; 0, inf and NaN are their own mantissa.
@@ -167,6 +169,10 @@ static Value add_scaled(Args& a, Value (*f)(Value, Value)) {
 template <bool kBase2>
 static Value log_add_exp(Value x, Value y) {
   constexpr double unit = kBase2 ? M_LN2 : 1.0;
+  if (is_complex(x.dtype())) {
+    Value swap = lt(real(x), real(y)), large = select(swap, y, x), small = select(swap, x, y);
+    return large + log_plus_one(exponential((small - large) * unit)) / unit;
+  }
   Value sum = maximum(x, y) + log_plus_one(exponential(abs(x - y) * -unit)) / unit;
   return select(eq(x, y) & eq(abs(x), infinity_like(x)), x, sum);
 }
@@ -197,12 +203,6 @@ static Value nan_to_num(Args& a) {
   return is_floating(x.dtype()) ? finite(a, x) : x;
 }
 
-// zeta has a pole at each whole q <= 0.
-static Value zeta_rule(Value s, Value q) {
-  Value pole = le(q, 0.0) & eq(q, floor(q)) & gt(s, 1.0);
-  return select(pole, infinity_like(q), zeta(s, q));
-}
-
 // By the reflection formula below 0.5, then six steps up and the asymptotic series.
 static Value trigamma(Value x) {
   Value reflected = lt(x, 0.5);
@@ -224,7 +224,7 @@ static Value polygamma_rule(Args& a) {
   if (n == 0) return digamma_rule(x);
   if (n == 1) return trigamma(x);
   double factor = (n % 2 ? 1.0 : -1.0) * std::tgamma(static_cast<double>(n) + 1);
-  return zeta_rule(constant_like(x, static_cast<double>(n) + 1), x) * factor;
+  return hurwitz_zeta(constant_like(x, static_cast<double>(n) + 1), x) * factor;
 }
 
 // The usual exponents need no power. Others stay run-time operands.
@@ -396,7 +396,7 @@ const Table pointwise_table = {
     {"sinc", floating(sinc)},
     {"sinh", floating(sinh)},
     {"special_xlog1py", promoted_floating(x_times<log_plus_one>)},
-    {"special_zeta", promoted_floating(zeta_rule)},
+    {"special_zeta", promoted_floating(hurwitz_zeta)},
     {"sqrt", floating(sqrt)},
     {"sub.Tensor", sum(0, 1, subtract)},
     {"tan", floating(tan)},

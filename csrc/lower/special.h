@@ -32,6 +32,7 @@ Value ndtri(Value p);     // its inverse
 // ---- iterated ones (special_iterated.cpp)
 Value igamma(Value a, Value x);   // regularized, lower
 Value igammac(Value a, Value x);  // ... and upper
+Value hurwitz_zeta(Value s, Value q);
 
 // Orthogonal polynomials by recurrence: p(k + 1) from p(k) and p(k - 1).
 enum class Polynomial {

@@ -76,6 +76,25 @@ Value gamma_part(Value a, Value x, bool upper) {
 Value igamma(Value a, Value x) { return gamma_part(a, x, false); }
 Value igammac(Value a, Value x) { return gamma_part(a, x, true); }
 
+// hlo::zeta wants q > 0: whole s are brought there term by term. Other s have no value below 0, and q = 0,
+// -1, ... are poles.
+Value hurwitz_zeta(Value s, Value q) {
+  Value zero = zeros_like(q), whole = eq(s, floor(s)) & gt(s, 1.0), pole = le(q, 0.0) & eq(q, floor(q));
+  Value shifts = whole & !pole & lt(q, 0.0);
+  Value count = constant(q.program(), {q.dtype(), {}}, 0);
+  // carried: count, s, q, sum
+  auto end = while_loop(
+      {count, s, select(shifts, q, ones_like(q)), zero},
+      [](const std::vector<Value>& v) { return lt(v[0], kMaxSteps) & any(lt(v[2], 0.0)); },
+      [](const std::vector<Value>& v) -> std::vector<Value> {
+        Value below = lt(v[2], 0.0);
+        Value term = select(below, power(v[2], -v[1]), zeros_like(v[2]));
+        return {v[0] + 1, v[1], select(below, v[2] + 1, v[2]), v[3] + term};
+      });
+  Value value = end[3] + zeta(s, select(shifts, end[2], q));
+  return select(lt(s, 1.0), nan_like(s), select(pole, infinity_like(s), value));
+}
+
 namespace {
 
 Value first_degree(Polynomial kind, Value x) {
