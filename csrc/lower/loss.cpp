@@ -127,8 +127,8 @@ static Classes classes(Args& a, size_t first) {
   Value inside = ge(target, 0) & lt(target, static_cast<double>(x.dim(dim)));
   a.source().require(reduce_and(inside | ignored, all_dims(target)), "index", "Target is out of bounds.");
   Value chosen = eq(spread(convert(target, DType::kS32), x, {dim}), iota_like(x, dim, DType::kS32));
-  chosen = chosen & spread(!ignored, x, {dim});
-  Value weight = convert(!ignored, dtype);
+  chosen = chosen & spread(not_(ignored), x, {dim});
+  Value weight = convert(not_(ignored), dtype);
   if (auto given = a.maybe(first + 2)) {
     Value all = broadcast_in_dim(convert(*given, dtype), x.dims(), {dim});
     weight = reduce_sum(select(chosen, all, zeros_like(all)), {dim});

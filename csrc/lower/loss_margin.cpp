@@ -34,7 +34,7 @@ Value multi_margin(Args& a) {
   Margins m = margins(a, 0);
   Value z = m.z;
   Value loss = (a.constant(2) == 1 ? z : z * z) * m.weight;
-  loss = select(gt(z, 0) & !m.target, loss, zeros_like(loss));
+  loss = select(gt(z, 0) & not_(m.target), loss, zeros_like(loss));
   loss = reduce_sum(loss, {1}) / static_cast<double>(z.dim(1));
   loss = reduced(loss, a.integer(5));
   return a.dims(0).size() == 1 ? reshape(loss, {}) : loss;
@@ -44,7 +44,7 @@ Value multi_margin_backward(Args& a) {
   Margins m = margins(a, 1);
   Value z = m.z;
   Value slope = (a.constant(3) == 1 ? ones_like(z) : 2.0 * z) * m.weight / static_cast<double>(z.dim(1));
-  slope = select(gt(z, 0) & !m.target, slope, zeros_like(z));
+  slope = select(gt(z, 0) & not_(m.target), slope, zeros_like(z));
   slope = select(m.target, -spread(reduce_sum(slope, {1}), slope, {1}), slope);
   Value grad = convert(a[0], z.dtype());
   if (a.integer(6) == 1) grad = grad / static_cast<double>(z.dim(0));
@@ -76,7 +76,7 @@ static Labels labels(Value x, Value target) {
   Value of_target = reduce_sum(select(hit, by_class, zeros_like(by_class)), {2});
   Value z = 1.0 - broadcast_in_dim(of_target, cube, {0, 1}) + by_class;
   Value counts =
-      broadcast_in_dim(valid, cube, {0, 1}) & !broadcast_in_dim(is_target, cube, {0, 2}) & gt(z, 0);
+      broadcast_in_dim(valid, cube, {0, 1}) & not_(broadcast_in_dim(is_target, cube, {0, 2})) & gt(z, 0);
   return {hit, valid, is_target, z, counts};
 }
 
