@@ -117,8 +117,11 @@ Results embedding_bag(Args& a) {
     Value far = constant_like(spot, static_cast<double>(n));
     Value first = scatter_slices(constant(a.program(), Type{counted, output.dims()}, n), target,
                                  hlo::select(hit, spot, far), 0, minimum);
-    places = n == 0 ? zeros(a, counted, output.dims())
-                    : take(index, minimum(first, static_cast<double>(n - 1)), 0);
+    if (n == 0)
+      places = zeros(a, counted, output.dims());
+    else
+      places = take(index, minimum(first, static_cast<double>(n - 1)), 0);
+    places = hlo::select(filled, places, zeros_like(places));
     output = hlo::select(filled, best, output);
   } else {
     if (a.has(6)) rows = rows * per_row(a[6], rows);

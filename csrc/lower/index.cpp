@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Indexing, gather and scatter. Embedding tables are in embedding.cpp, grid sampling in grid.cpp.
-#include <limits>
+#include <functional>
+#include <optional>
 
 #include "lower/embedding.h"
 #include "lower/gather.h"
@@ -78,10 +79,28 @@ Value index(Args& a) {
   return gather(x, p.index, dims, sizes);
 }
 
+// x[mask] = number needs no places: the mask picks between old and new.
+std::optional<Value> put_masked(Args& a, Value x) {
+  auto given = a.maybe_list(1);
+  std::vector<int> dims;
+  Value mask;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) continue;
+    if (mask || given[i]->dtype() != DType::kPred) return {};
+    mask = *given[i];
+    for (int d = 0; d < mask.rank(); ++d) dims.push_back(static_cast<int>(i) + d);
+  }
+  if (!mask || product(a.dims(2)) != 1) return {};
+  Value value = broadcast_to(reshape(convert(a[2], x.dtype()), {}), x.dims());
+  if (a.flag(3)) value = x.dtype() == DType::kPred ? or_(x, value) : x + value;
+  return hlo::select(broadcast_in_dim(mask, x.dims(), dims), value, x);
+}
+
 // (self, indices, values, accumulate)
 Value index_put(Args& a) {
   Value x = a[0];
   bool accumulate = a.flag(3);
+  if (auto result = put_masked(a, x)) return *result;
   Places p = places(a, x, 1);
   if (product(p.result) == 0) return x;
   if (accumulate) x = widen(x);

@@ -204,20 +204,18 @@ Dims spatial(const Dims& dims) { return Dims(dims.begin() + 2, dims.end()); }
 
 }  // namespace
 
+// Bytes are rounded after each axis, halves up, as PyTorch does it.
 Rule upsample(Resample kind) {
   return [kind](Args& a) {
     Value x = a[0];
-    DType dtype = x.dtype();
-    bool nearest = is_nearest(kind), rounds = is_integral(dtype) && !nearest;
-    if (rounds)
-      x = convert(x, DType::kF32);
-    else if (!nearest)
-      x = widen(x);
+    bool nearest = is_nearest(kind), rounds = is_integral(x.dtype()) && !nearest;
+    if (!nearest) x = rounds ? convert(x, DType::kF32) : widen(x);
     auto plan = axes(a, kind, spatial(x.dims()), a.ints(1), 2, x.dtype());
-    for (size_t i = plan.size(); i-- > 0;) x = resize(x, plan[i], static_cast<int>(i) + 2, nearest);
-    return rounds ? clamp(constant(a.program(), Type{x.dtype(), {}}, 0), round_nearest_even(x),
-                          constant(a.program(), Type{x.dtype(), {}}, 255))
-                  : x;
+    for (size_t i = plan.size(); i-- > 0;) {
+      x = resize(x, plan[i], static_cast<int>(i) + 2, nearest);
+      if (rounds) x = minimum(maximum(floor(x + 0.5), 0.0), 255.0);
+    }
+    return x;
   };
 }
 

@@ -2,6 +2,8 @@
 // Cumulative ops.
 #include "lower/scan.h"
 
+#include <limits>
+
 #include "lower/line.h"
 #include "lower/tables.h"
 
@@ -28,11 +30,17 @@ Value scan(Value x, Value init, int dim, Binary combine) {
 
 namespace {
 
-// log(exp(x) + exp(y)), also where one or both are infinite.
+// log(exp(x) + exp(y)), also where one or both are infinite. Complex numbers are ordered by their real part.
 Value log_add_exp(Value x, Value y) {
-  Value low = minimum(x, y), high = maximum(x, y);
-  Value plain = high + log_plus_one(exponential(low - high));
-  return hlo::select(and_(eq(low, high), not_(is_finite(low))), high, plain);
+  if (!is_complex(x.dtype())) {
+    Value low = minimum(x, y), high = maximum(x, y);
+    Value plain = high + log_plus_one(exponential(low - high));
+    return hlo::select(and_(eq(low, high), not_(is_finite(low))), high, plain);
+  }
+  Value swapped = lt(real(x), real(y));
+  Value low = hlo::select(swapped, x, y), high = hlo::select(swapped, y, x);
+  Value nothing = eq(real(low), -std::numeric_limits<double>::infinity());
+  return hlo::select(nothing, high, high + log_plus_one(exponential(low - high)));
 }
 
 // cumsum and cumprod: (self, dim, *, dtype). Integers count in int64, halves in f32.
@@ -69,8 +77,9 @@ Rule cumulative_extremum(Direction wins, Value (*weakest)(Program&, DType)) {
 
 Value log_cum_sum_exp(Args& a) {
   Value x = a.floating(0);
-  Value along = line(x);
-  return shaped(scan(along, lowest(x.program(), x.dtype()), a.dim(1, along.rank()), log_add_exp), x.dims());
+  Value along = line(x), nothing = lowest(x.program(), real_of(x.dtype()));
+  if (is_complex(x.dtype())) nothing = complex(nothing, zeros_like(nothing));
+  return shaped(scan(along, nothing, a.dim(1, along.rank()), log_add_exp), x.dims());
 }
 
 }  // namespace

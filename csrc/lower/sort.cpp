@@ -38,7 +38,8 @@ Results sort_stable(Args& a) {
 // (self, k, dim, largest, sorted). XLA's own top_k is much faster than a sort, but orders NaN by sign and
 // knows only "largest".
 Results topk(Args& a) {
-  Value x = line(a[0]);
+  Value x = a[0];
+  if (x.rank() == 0) return {x, constant(a.program(), Type{DType::kS32, {}}, 0)};
   int dim = a.dim(2, x.rank()), last = x.rank() - 1;
   int64_t k = a.integer(1);
   Value values, indices;
@@ -53,7 +54,6 @@ Results topk(Args& a) {
     values = cut(sorted.values, dim, 0, k);
     indices = cut(sorted.indices, dim, 0, k);
   }
-  if (a.dims(0).empty()) return {shaped(values, {}), shaped(indices, {})};
   return {values, indices};
 }
 
