@@ -204,8 +204,7 @@ Value logit_backward(Args& a) {
     Value low = a.scalar_like(2, x);
     return select(lt(x, low) | gt(x, 1 - low), zeros_like(g), slope);
   }
-  Value edge = eq(x, 0.0) | eq(x, 1.0);
-  return select(lt(x, 0.0) | gt(x, 1.0), nan_like(g), select(edge, g * infinity_like(g), slope));
+  return select(lt(x, 0.0) | gt(x, 1.0), nan_like(g), slope);
 }
 
 Value mish(Value x) { return x * tanh(log1p_exp(x)); }
@@ -218,8 +217,8 @@ Value mish_backward(Args& a) {
 
 Value sigmoid_backward(Args& a) {
   auto [g, y] = gradient(a);
-  Value slope = (1 - y) * y;
-  return g * (is_complex(slope.dtype()) ? conj(slope) : slope);
+  if (is_complex(y.dtype())) return g * conj((1 - y) * y);
+  return g * (1 - y) * y;
 }
 
 Value tanh_backward(Args& a) {

@@ -52,13 +52,16 @@ Value range(Args& a, bool with_end) {
 // CPU.
 Value even_steps(Args& a, DType dtype) {
   int64_t steps = a.integer(2);
-  Type type = {is_integral(dtype) || dtype == DType::kPred ? DType::kF64 : wide(dtype), {steps}};
-  Value index = convert(iota(a.program(), {DType::kS32, {steps}}, 0), type.dtype);
-  Value start = a.scalar_like(0, index);
+  bool whole = is_integral(dtype) || dtype == DType::kPred;
+  Value place = iota(a.program(), {DType::kS32, {steps}}, 0),
+        index = convert(place, whole ? DType::kF64 : wide(dtype));
+  auto bound = [&](size_t i) {  // of the result's dtype first: 1.5 counts as 1 among integers
+    return broadcast_to(convert(a.scalar(i, whole ? dtype : index.dtype()), index.dtype()), index.dims());
+  };
+  Value start = bound(0), end = bound(1);
   if (steps < 2) return start;
-  Value end = a.scalar_like(1, index);
   Value step = (end - start) / static_cast<double>(steps - 1);
-  Value first_half = lt(iota(a.program(), {DType::kS32, {steps}}, 0), static_cast<double>(steps / 2));
+  Value first_half = lt(place, static_cast<double>(steps / 2));
   return select(first_half, start + step * index, end - step * (static_cast<double>(steps - 1) - index));
 }
 

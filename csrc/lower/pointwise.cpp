@@ -102,8 +102,8 @@ static Results frexp(Args& a) {
   Value mask = number(int64_t{is_double ? 0x7ff : 0xff} << fraction);
   Value exponent = shift_right_arithmetic(bits & mask, number(fraction)) - number(bias);
   exponent = exponent - select(tiny, number(fraction + 1), number(0));
-  Value mantissa = bitcast_convert((bits & !mask) | number(int64_t{bias} << fraction), x.dtype());
-  Value special = eq(x, 0.0) | !is_finite(x);
+  Value mantissa = bitcast_convert((bits & not_(mask)) | number(int64_t{bias} << fraction), x.dtype());
+  Value special = eq(x, 0.0) | not_(is_finite(x));
   return {select(special, x, mantissa), convert(select(special, number(0), exponent), DType::kS32)};
 }
 
@@ -128,7 +128,7 @@ static Value gcd(Value x, Value y) {
 static Value lcm(Value x, Value y) {
   Value g = gcd(x, y);
   Value divisor = select(eq(g, zeros_like(g)), ones_like(g), g);
-  return magnitude(x / divisor * y);
+  return magnitude(x) / divisor * magnitude(y);
 }
 
 static Value heaviside(Value x, Value at_zero) {
@@ -295,7 +295,7 @@ static Value inverse(Value x) { return 1 / x; }
 static Value inverse_sqrt(Value x) { return is_complex(x.dtype()) ? 1 / sqrt(x) : rsqrt(x); }
 static Value log10(Value x) { return log(x) / M_LN10; }
 static Value log2(Value x) { return log(x) / M_LN2; }
-static Value logical_not(Value x) { return !as_bool(x); }
+static Value logical_not(Value x) { return not_(as_bool(x)); }
 static Value power_of_2(Value x) { return power(constant_like(x, 2), x); }
 static Value relu(Value x) { return maximum(x, zeros_like(x)); }
 

@@ -58,13 +58,27 @@ Value modulo(Value x, Value y) {
   return select(needs_floor(rest, y), rest + y, rest);
 }
 
+// By squaring, for as many steps as the largest exponent has bits: XLA's own power looks at the last few bits
+// only.
+static Value integer_power(Value x, Value y) {
+  auto end = while_loop(
+      {x, y, ones_like(x)},
+      [](const std::vector<Value>& v) { return reduce_or(flatten(ne(v[1], zeros_like(v[1]))), {0}); },
+      [](const std::vector<Value>& v) -> std::vector<Value> {
+        Value one = ones_like(v[1]), odd = eq(v[1] & one, one);
+        return {v[0] * v[0], shift_right_logical(v[1], one), select(odd, v[2] * v[0], v[2])};
+      });
+  return end[2];
+}
+
 Value pow(Value x, Value y) {
-  if (x.dtype() == DType::kPred) return x | !y;
-  if (!is_integral(x.dtype()) || is_unsigned(x.dtype())) return power(x, y);
+  if (x.dtype() == DType::kPred) return x | not_(y);
+  if (!is_integral(x.dtype())) return power(x, y);
+  if (is_unsigned(x.dtype())) return integer_power(x, y);
   Value zero = zeros_like(x), one = ones_like(x);
   Value odd = ne(y & one, zero);
   Value inverse = select(eq(x, one), one, select(eq(x, -one), select(odd, -one, one), zero));
-  return select(lt(y, zero), inverse, power(x, maximum(y, zero)));
+  return select(lt(y, zero), inverse, integer_power(x, maximum(y, zero)));
 }
 
 Value log1p_exp(Value x) { return maximum(x, zeros_like(x)) + log_plus_one(exponential(-abs(x))); }

@@ -110,7 +110,7 @@ void require_all(Args& a, Value ok, const char* message) {
 // (mean, std, generator): any of the two may be a tensor.
 Value normal_of_tensors(Args& a) {
   auto xs = a.promoted_floating({0, 1});
-  if (a.ivalue(1).isTensor()) require_all(a, !lt(xs[1], 0.0), "normal expects all elements of std >= 0.0");
+  if (a.ivalue(1).isTensor()) require_all(a, not_(lt(xs[1], 0.0)), "normal expects all elements of std >= 0.0");
   return xs[0] + normal(a, 2, xs[0].type()) * xs[1];
 }
 

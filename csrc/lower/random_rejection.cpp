@@ -45,7 +45,7 @@ Value until_accepted(Args& a, size_t generator, Value done, Value result, const 
   std::vector<Value> init = {random_bits(a, generator, {DType::kU64, {2}}), done, result};
   init.insert(init.end(), carried.begin(), carried.end());
   auto end = while_loop(
-      init, [](const std::vector<Value>& v) { return !reduce_and(flatten(v[1]), {0}); },
+      init, [](const std::vector<Value>& v) { return not_(reduce_and(flatten(v[1]), {0})); },
       [&](const std::vector<Value>& v) {
         Stream stream(v[0]);
         std::vector<Value> seen(v.begin() + 3, v.end());
@@ -73,7 +73,7 @@ Proposal propose(Stream& stream, Value a, Value b, Value center) {
 Value accept(const Proposal& p, Value squeeze, Value alpha, Value log_density, Value possible) {
   Value quick = ge(p.us, 0.07) & le(p.v, squeeze);
   Value exact = le(log(p.v * alpha / (p.a / (p.us * p.us) + p.b)), log_density);
-  return quick | (possible & exact & !(lt(p.us, 0.013) & gt(p.v, p.us)));
+  return quick | (possible & exact & not_(lt(p.us, 0.013) & gt(p.v, p.us)));
 }
 
 // log(k!) less Stirling's formula in k + 1.
@@ -87,9 +87,9 @@ Value stirling_rest(Value k) {
 // (self, generator): below 10, counts the uniforms whose product stays above e^-rate.
 Value poisson(Args& a) {
   Value rate = a.floating(0), zero = zeros_like(rate);
-  a.source().require(!reduce_or(flatten(lt(rate, zero)), {0}), "runtime",
+  a.source().require(not_(reduce_or(flatten(lt(rate, zero)), {0})), "runtime",
                      "invalid Poisson rate, expected rate to be non-negative");
-  Value done = !is_finite(rate);
+  Value done = not_(is_finite(rate));
   return until_accepted(
       a, 1, done, select(done, rate, zero), {rate, zero, ones_like(rate)},
       [](Stream& stream, const std::vector<Value>& v) -> Try {
@@ -139,7 +139,7 @@ Value binomial(Args& a) {
 Value standard_gamma(Args& a) {
   Value shape = a.floating(0), below = lt(shape, 1.0);
   Value d = select(below, shape + 1, shape) - 1.0 / 3;
-  Value done = !(gt(shape, 0.0) & is_finite(shape));
+  Value done = not_(gt(shape, 0.0) & is_finite(shape));
   Value at_once = select(eq(shape, 0.0), zeros_like(shape), select(lt(shape, 0.0), nan_like(shape), shape));
   Value drawn =
       until_accepted(a, 1, done, at_once, {d}, [](Stream& stream, const std::vector<Value>& v) -> Try {
@@ -149,7 +149,7 @@ Value standard_gamma(Args& a) {
         return {inside & lt(log(stream.positive(d)), bound), d * cube, {d}};
       });
   Value boost = exponential(-exponential_draw(a, 1, shape.type()) / shape);
-  return select(below & !done, maximum(drawn * boost, 0x1p-126), drawn);
+  return select(below & not_(done), maximum(drawn * boost, 0x1p-126), drawn);
 }
 
 // (self, generator): gamma draws, normalized along the last dim.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Special functions that iterate on all elements until the last one is done.
-#include <limits>
+#include <cmath>
 
 #include "lower/pointwise.h"
 #include "lower/special.h"
@@ -15,19 +15,18 @@ constexpr double kMaxSteps = 2000;
 
 Value any(Value p) { return reduce_or(flatten(p), {0}); }
 
-double epsilon(DType dtype) { return dtype == DType::kF64 ? 0x1p-53 : 0x1p-24; }
+constexpr double kEpsilon = 0x1p-53, kTiny = 1e-300;
 
 // x^a e^-x / gamma(a)
 Value gamma_density(Value a, Value x) { return exponential(a * log(x) - x - lgamma(a)); }
 
 // P(a, x) by its power series: right for x up to about a.
 Value lower_series(Value a, Value x) {
-  double small = epsilon(x.dtype());
   Value one = ones_like(x), count = constant(x.program(), {x.dtype(), {}}, 0);
   // carried: count, x, a + n, term, sum
   auto end = while_loop(
       {count, x, a, one, one},
-      [&](const std::vector<Value>& v) { return lt(v[0], kMaxSteps) & any(gt(v[3], v[4] * small)); },
+      [&](const std::vector<Value>& v) { return lt(v[0], kMaxSteps) & any(gt(v[3], v[4] * kEpsilon)); },
       [](const std::vector<Value>& v) -> std::vector<Value> {
         Value r = v[2] + 1, term = v[3] * (v[1] / r);
         return {v[0] + 1, v[1], r, term, v[4] + term};
@@ -37,13 +36,12 @@ Value lower_series(Value a, Value x) {
 
 // Q(a, x) by its continued fraction (Lentz): right for x above 1 and a.
 Value upper_fraction(Value a, Value x) {
-  double small = epsilon(x.dtype()) * 2, tiny = x.dtype() == DType::kF64 ? 1e-300 : 1e-30;
-  auto away_from_zero = [tiny](Value v) { return select(lt(abs(v), tiny), constant_like(v, tiny), v); };
+  auto away_from_zero = [](Value v) { return select(lt(abs(v), kTiny), constant_like(v, kTiny), v); };
   Value b = x + 1 - a, d = 1 / away_from_zero(b), count = constant(x.program(), {x.dtype(), {}}, 0);
   // carried: count, a, b, c, d, product, last factor
   auto end = while_loop(
-      {count, a, b, constant_like(x, 1 / tiny), d, d, constant_like(x, 2)},
-      [&](const std::vector<Value>& v) { return lt(v[0], kMaxSteps) & any(gt(abs(v[6] - 1), small)); },
+      {count, a, b, constant_like(x, 1 / kTiny), d, d, constant_like(x, 2)},
+      [&](const std::vector<Value>& v) { return lt(v[0], kMaxSteps) & any(gt(abs(v[6] - 1), 2 * kEpsilon)); },
       [&](const std::vector<Value>& v) -> std::vector<Value> {
         Value n = v[0] + 1, i = broadcast_to(n, v[1].dims());
         Value an = i * (v[1] - i), b = v[2] + 2;
@@ -54,15 +52,32 @@ Value upper_fraction(Value a, Value x) {
   return end[5] * gamma_density(a, x);
 }
 
+// Both parts for a large a (Temme): the normal distribution of eta sqrt(a), and the first term of its
+// correction.
+Value normal_part(Value a, Value x, bool upper) {
+  Value mu = (x - a) / a;
+  Value eta = copysign(sqrt(maximum((mu - log_plus_one(mu)) * 2, 0.0)), mu);
+  Value e = maximum(minimum(eta, 1.0), -1.0);  // beyond, the correction is 0
+  Value c0 = -1.0 / 3 + e * (1.0 / 12 + e * (-2.0 / 135 + e * (1.0 / 864 + e / 2835)));
+  Value correction = exponential(-0.5 * a * eta * eta) / sqrt(a * (2 * M_PI)) * c0;
+  Value z = eta * sqrt(a / 2);
+  return upper ? erfc(z) / 2 + correction : erfc(-z) / 2 - correction;
+}
+
+// In f64: the density is the exponential of a difference of large numbers.
 Value gamma_part(Value a, Value x, bool upper) {
+  a = convert(a, DType::kF64);
+  x = convert(x, DType::kF64);
   Value inf = infinity_like(x), zero = zeros_like(x), one = ones_like(x);
   Value regular = gt(a, 0.0) & gt(x, 0.0) & lt(a, inf) & lt(x, inf);
   Value by_series = le(x, maximum(a, 1.0));
-  // The elements of the other method iterate on harmless numbers.
-  Value series = regular & by_series, fraction = regular & !by_series;
+  // The elements of the other methods iterate on harmless numbers.
+  Value is_large = gt(a, 1e4);
+  Value series = regular & not_(is_large) & by_series, fraction = regular & not_(is_large) & not_(by_series);
   Value p = lower_series(select(series, a, one), select(series, x, one));
   Value q = upper_fraction(select(fraction, a, one), select(fraction, x, one * 2));
   Value inner = upper ? select(by_series, 1 - p, q) : select(by_series, p, 1 - q);
+  inner = select(is_large, normal_part(a, x, upper), inner);
   // At the edges: P is 0 for x = 0 and a = inf, and 1 for a = 0 and x = inf.
   Value low = upper ? one : zero, high = upper ? zero : one, nan = nan_like(x);
   Value is_low = eq(x, zero) | eq(a, inf), is_high = eq(a, zero) | eq(x, inf);
@@ -73,14 +88,14 @@ Value gamma_part(Value a, Value x, bool upper) {
 
 }  // namespace
 
-Value igamma(Value a, Value x) { return gamma_part(a, x, false); }
-Value igammac(Value a, Value x) { return gamma_part(a, x, true); }
+Value igamma(Value a, Value x) { return convert(gamma_part(a, x, false), x.dtype()); }
+Value igammac(Value a, Value x) { return convert(gamma_part(a, x, true), x.dtype()); }
 
 // hlo::zeta wants q > 0: whole s are brought there term by term. Other s have no value below 0, and q = 0,
 // -1, ... are poles.
 Value hurwitz_zeta(Value s, Value q) {
   Value zero = zeros_like(q), whole = eq(s, floor(s)) & gt(s, 1.0), pole = le(q, 0.0) & eq(q, floor(q));
-  Value shifts = whole & !pole & lt(q, 0.0);
+  Value shifts = whole & not_(pole) & lt(q, 0.0);
   Value count = constant(q.program(), {q.dtype(), {}}, 0);
   // carried: count, s, q, sum
   auto end = while_loop(
@@ -91,7 +106,10 @@ Value hurwitz_zeta(Value s, Value q) {
         Value term = select(below, power(v[2], -v[1]), zeros_like(v[2]));
         return {v[0] + 1, v[1], select(below, v[2] + 1, v[2]), v[3] + term};
       });
-  Value value = end[3] + zeta(s, select(shifts, end[2], q));
+  Value value = zeta(s, select(shifts, end[2], q));
+  // With a large s it takes inf times 0, and the first terms are all that counts.
+  Value first_terms = power(q, -s) + power(q + 1, -s) + power(q + 2, -s);
+  value = end[3] + select(is_nan(value), first_terms, value);
   return select(lt(s, 1.0), nan_like(s), select(pole, infinity_like(s), value));
 }
 
