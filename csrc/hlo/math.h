@@ -14,7 +14,6 @@ inline Value operator-(Value x) { return negate(x); }
 inline Value operator&(Value x, Value y) { return and_(x, y); }
 inline Value operator|(Value x, Value y) { return or_(x, y); }
 inline Value operator^(Value x, Value y) { return xor_(x, y); }
-inline Value operator!(Value x) { return not_(x); }
 // A plain number next to a value is a constant of its type. Only for numbers that belong to the formula,
 // never the user's.
 Value operator+(Value x, double y);

@@ -151,7 +151,12 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
     ++counters().memory_hits;
     return found->second;
   }
-  if (options_.empty()) options_ = pjrt::CompileOptions{}.encode();
+  if (options_.empty()) {
+    pjrt::CompileOptions options;
+    // XLA:CPU's default loses NaN in maximum and minimum. A plugin that does not know the flag does not need it.
+    options.xla_flags["xla_cpu_enable_fast_min_max"] = false;
+    options_ = runtime().client().supported(options).encode();
+  }
   std::string path;
   if (const std::string& dir = folder(); !dir.empty()) {
     const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options_);

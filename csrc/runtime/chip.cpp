@@ -139,6 +139,17 @@ bool Chip::idle() {
   return true;
 }
 
+std::vector<ArrayRef> Chip::unsettled() {
+  std::vector<ArrayRef> result;
+  for (Array* array = unsettled_first_; array;) {
+    Array* next = array->unsettled_next_;
+    if (!array->buffer() || array->pjrt_buffer().ready().is_ready()) unlink(*array);
+    else if (array->references() > 0) result.emplace_back(array);
+    array = next;
+  }
+  return result;
+}
+
 void Chip::add_check(Check check) {
   checks_.push_back(std::move(check));
   if (checks_.size() > kMostChecks) run_checks(false);

@@ -67,6 +67,7 @@ class Chip {
   void synchronize();              // launches the recording, waits for all arrays, raises what went wrong
   void await(const ArrayRef& array);
   bool idle();                     // whether all launched work is done; does not launch or wait
+  std::vector<ArrayRef> unsettled();  // arrays that are not ready yet
   void add_check(Check check);
   void run_checks(bool wait);      // raises the first condition that does not hold
 

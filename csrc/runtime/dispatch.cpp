@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lower/cast.h"
 #include "runtime/capture.h"
 #include "runtime/config.h"
 #include "runtime/counters.h"
@@ -191,7 +192,7 @@ class Invocation {
       } else {
         spec = {true, lower::scalar_type_of(results[k].dtype()), results[k].dims(), contiguous_strides(results[k].dims())};
       }
-      hlo::Value value = hlo::convert(results[k], lower::dtype_of(spec.dtype));
+      hlo::Value value = lower::cast(results[k], lower::dtype_of(spec.dtype));
       hlo::Type memory = memory_type(spec.dtype, spec.sizes, spec.strides);
       hlo::Value ordered = in_memory_order(value, memory, spec.strides);
       if (!ordered) {  // strides with gaps or overlaps: a new tensor is dense instead
@@ -216,7 +217,7 @@ class Invocation {
         hlo::Value value = results[next++];
         if (!value) return;
         const int index = call_.index_of(tensor);
-        value = hlo::convert(value, lower::dtype_of(tensor.scalar_type()));
+        value = lower::cast(value, lower::dtype_of(tensor.scalar_type()));
         value = hlo::broadcast_to(value, hlo::Dims(tensor.sizes().begin(), tensor.sizes().end()));
         before.emplace_back(call_.cells[index], call_.cells[index]->array);
         if (source.write(index, value)) written.push_back(index);

@@ -12,10 +12,9 @@ namespace tpu::runtime {
 namespace {
 
 at::Tensor shadow(const at::Tensor& tensor) {
-  if (!tensor.defined()) return tensor;
-  at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta).pinned_memory(false));
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return meta;
+  // Wrapped numbers stay on the CPU: Python meta kernels unwrap them.
+  if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta).pinned_memory(false));
 }
 
 c10::IValue shadow(const c10::IValue& value, Argument::Kind kind) {

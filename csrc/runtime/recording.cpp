@@ -139,7 +139,6 @@ void Recording::execute(const Compiled& compiled, const char* op) {
   } clear{this};
   if (!compiled.executable) return;
   const std::string name = op ? op : ops_ == 1 && first_op_ ? first_op_ : "a program of several ops";
-  Compiled compiled = compile();
   std::vector<PJRT_Buffer*> arguments, results(compiled.outputs.size());
   for (int parameter : compiled.parameters) arguments.push_back(inputs_[parameter].array->buffer());
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops whose result's size depends on values: the size is fetched first, then the result is computed by ordinary ops. Also the
+// preparation of index tensors, because masks are such ops.
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/List.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include "device/operators.h"
+#include "runtime/storage.h"
+
+namespace tpu::device {
+namespace {
+
+using Optional = std::optional<at::Tensor>;
+
+// Flat places of the true elements, in order.
+at::Tensor true_places(const at::Tensor& mask) {
+  at::Tensor flat = mask.reshape({-1}).to(at::kInt);
+  const int64_t count = flat.numel() == 0 ? 0 : flat.sum().item<int64_t>();
+  if (count == 0) return at::empty({0}, mask.options().dtype(at::kLong));
+  // The k-th true element is where the running count of true elements first reaches k.
+  return at::searchsorted(flat.cumsum(0), at::arange(1, count + 1, mask.options().dtype(at::kLong)));
+}
+
+at::Tensor find_nonzero(const at::Tensor& self) {
+  at::Tensor mask = self.scalar_type() == at::kBool ? self : self.ne(0);
+  at::Tensor places = true_places(mask);
+  if (self.dim() == 0) return at::empty({places.numel(), 0}, places.options());
+  std::vector<at::Tensor> columns(self.dim());
+  for (int64_t d = self.dim() - 1; d >= 0; --d) {
+    const int64_t size = std::max<int64_t>(self.size(d), 1);
+    columns[d] = d == 0 ? places : places.remainder(size);
+    if (d > 0) places = places.div(size, "floor");
+  }
+  return at::stack(columns, 1);
+}
+
+at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
+  at::Tensor result = find_nonzero(self);
+  out.resize_(result.sizes());
+  return out.copy_(result);
+}
+
+at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
+  auto [m, s] = at::expand_outplace(mask, self);
+  return s->reshape({-1}).index_select(0, true_places(*m));
+}
+
+at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  at::Tensor result = select_masked(self, mask);
+  out.resize_(result.sizes());
+  return out.copy_(result);
+}
+
+// Sorted unique elements of a 1-d tensor; equal neighbours are dropped.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_of_sorted(const at::Tensor& sorted, const at::Tensor& order) {
+  const int64_t count = sorted.numel();
+  if (count == 0) {
+    at::Tensor none = at::empty({0}, sorted.options().dtype(at::kLong));
+    return {sorted, none, none};
+  }
+  at::Tensor first = at::cat({at::ones({1}, sorted.options().dtype(at::kBool)), sorted.slice(0, 1).ne(sorted.slice(0, 0, count - 1))});
+  at::Tensor places = true_places(first);
+  at::Tensor group = first.to(at::kLong).cumsum(0).sub(1);
+  at::Tensor inverse = order.defined() ? at::empty_like(group).scatter(0, order, group) : group;
+  at::Tensor ends = at::cat({places.slice(0, 1), at::empty({1}, places.options()).fill_(count)});
+  return {sorted.index_select(0, places), inverse, ends.sub(places)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique(const at::Tensor& self, bool, bool return_inverse, bool return_counts) {
+  at::Tensor flat = self.reshape({-1});
+  auto [sorted, order] = flat.sort(/*stable=*/true, 0, false);
+  auto [values, inverse, counts] = unique_of_sorted(sorted, order);
+  at::Tensor none = at::empty({0}, self.options().dtype(at::kLong));
+  return {values, return_inverse ? inverse.reshape(self.sizes()) : none, return_counts ? counts : none};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts,
+                                                                  std::optional<int64_t> dim) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!dim || self.dim() == 1, "unique_consecutive: dim is not supported on tpu for tensors of ", self.dim(),
+                              " dimensions; call it on the CPU");
+  auto [values, inverse, counts] = unique_of_sorted(self.reshape({-1}), {});
+  at::Tensor none = at::empty({0}, self.options().dtype(at::kLong));
+  return {values, return_inverse ? inverse.reshape(self.sizes()) : none, return_counts ? counts : none};
+}
+
+at::Tensor repeated_places(const at::Tensor& repeats, std::optional<int64_t> output_size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, "repeats has to be Long or Int tensor");
+  if (repeats.numel() == 0) return at::empty_like(repeats);
+  at::Tensor ends = repeats.cumsum(0);
+  const int64_t count = output_size ? *output_size : ends.select(0, -1).item<int64_t>();
+  return at::searchsorted(ends, at::arange(count, repeats.options().dtype(at::kLong)), /*out_int32=*/false, /*right=*/true)
+      .to(repeats.scalar_type());
+}
+
+// Masks become the places of their true elements; index tensors on the CPU move to the device.
+c10::IValue prepared(const at::Tensor& self, const c10::List<Optional>& indices) {
+  c10::List<Optional> result;
+  for (const Optional& index : indices) {
+    if (!index.has_value() || !index->defined()) {
+      result.push_back(std::nullopt);
+      continue;
+    }
+    const at::Tensor& given = *index;
+    if (given.scalar_type() != at::kBool && given.scalar_type() != at::kByte) {
+      TORCH_CHECK_INDEX(given.scalar_type() == at::kLong || given.scalar_type() == at::kInt,
+                        "tensors used as indices must be long, int, byte or bool tensors");
+      result.push_back(given.device() == self.device() ? given : given.to(self.device()));
+      continue;
+    }
+    for (int64_t d = 0; d < given.dim(); ++d) {
+      const auto at = static_cast<int64_t>(result.size()) + d;
+      TORCH_CHECK_INDEX(at < self.dim() && given.size(d) == self.size(at), "The shape of the mask ", given.sizes(), " at index ", d,
+                        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", at);
+    }
+    at::Tensor there = given.device() == self.device() ? given : given.to(self.device());
+    at::Tensor places = find_nonzero(there);
+    if (given.dim() == 0) {  // a 0-d mask adds a dimension of size 0 or 1; the rule has no index for it
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "index: a mask without dimensions is not supported on tpu; use torch.where");
+    }
+    for (int64_t d = 0; d < given.dim(); ++d) result.push_back(places.select(1, d));
+  }
+  return result;
+}
+
+bool plain(const at::Tensor& self, const c10::List<Optional>& indices) {
+  for (const Optional& index : indices)
+    if (index.has_value() && index->defined() &&
+        (index->device() != self.device() || (index->scalar_type() != at::kLong && index->scalar_type() != at::kInt)))
+      return false;
+  return true;
+}
+
+// A boxed kernel that prepares the indices (argument 1) and then runs the op's rule.
+struct IndexKernel final : c10::OperatorKernel {
+  explicit IndexKernel(runtime::Operator* op) : op(op) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const size_t count = op->arguments.size();
+    const c10::IValue& self = torch::jit::peek(*stack, 0, count);
+    c10::IValue& indices = torch::jit::peek(*stack, 1, count);
+    if (self.toTensor().device().type() == runtime::kDevice) {
+      const auto list = indices.to<c10::List<Optional>>();
+      if (!plain(self.toTensor(), list)) indices = prepared(self.toTensor(), list);
+    }
+    runtime::call_operator(*op, stack);
+  }
+  runtime::Operator* op;
+};
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("nonzero", &find_nonzero);
+  m.impl("nonzero.out", &nonzero_out);
+  m.impl("masked_select", &select_masked);
+  m.impl("masked_select.out", &masked_select_out);
+  m.impl("_unique2", &find_unique);
+  m.impl("unique_consecutive", &find_unique_consecutive);
+  m.impl("repeat_interleave.Tensor", &repeated_places);
+}
+
+}  // namespace
+
+void register_index_ops(torch::Library& library) {
+  for (const char* name : {"index.Tensor", "index.Tensor_out", "index_put", "index_put_", "index_put.out", "_index_put_impl_",
+                           "_index_put_impl", "_index_put_impl.out", "_unsafe_index.Tensor", "_unsafe_index_put"})
+    if (runtime::Operator* op = find_operator(name))
+      library.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<IndexKernel>(op)));
+}
+
+}  // namespace tpu::device

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers the rows of all tables with PyTorch's dispatcher: one boxed kernel for every op.
+#include "device/register.h"
+
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include "device/operators.h"
+
+namespace tpu::device {
+namespace {
+
+struct Kernel final : c10::OperatorKernel {
+  explicit Kernel(runtime::Operator* op) : op(op) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) { runtime::call_operator(*op, stack); }
+  runtime::Operator* op;
+};
+
+
+bool has_kernel(const runtime::Operator& op, c10::DispatchKey key) { return op.handle.hasKernelForDispatchKey(key); }
+
+}  // namespace
+
+void register_index_ops(torch::Library& library);  // dynamic.cpp
+
+void register_rows() {
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  register_index_ops(library);
+  for (runtime::Operator* op : operators()) {
+    // A kernel of ours on a composite op would take its autograd away.
+    if (has_kernel(*op, c10::DispatchKey::CompositeImplicitAutograd)) continue;
+    if (has_kernel(*op, c10::DispatchKey::PrivateUse1)) continue;  // written by hand
+    library.impl(op->name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op)));
+  }
+}
+
+std::vector<std::string> useless_rows() {
+  std::vector<std::string> result;
+  for (runtime::Operator* op : operators())
+    if (op->name == op->row->op && has_kernel(*op, c10::DispatchKey::CompositeImplicitAutograd)) result.push_back(op->name);
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+
+}  // namespace tpu::device
