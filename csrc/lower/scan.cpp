@@ -11,13 +11,66 @@ namespace tpu::lower {
 
 using namespace tpu::hlo;
 
-std::vector<Value> scan(std::vector<Value> xs, const std::vector<Value>& inits, int dim,
-                        const Body& combine) {
-  int64_t n = xs[0].dim(dim);
-  for (int64_t shift = 1; shift < n; shift *= 2) {
-    std::vector<Value> earlier;
-    for (size_t i = 0; i < xs.size(); ++i) earlier.push_back(place(xs[i], inits[i], dim, n, shift));
-    xs = combine(earlier, xs);
+namespace {
+
+using Values = std::vector<Value>;
+
+// One step after the other. Carried by the loop: the position, then the operands, the last results and all
+// results.
+Values step_by_step(const Values& xs, const Values& inits, int dim, const Body& combine) {
+  Program& p = xs[0].program();
+  const size_t count = xs.size();
+  const int64_t n = xs[0].dim(dim);
+  const Dims one = with_size(xs[0].dims(), dim, 1);
+  Value zero = constant(p, Type{DType::kS32, {}}, 0);
+  Values carried{zero};
+  carried.insert(carried.end(), xs.begin(), xs.end());
+  for (Value init : inits) carried.push_back(broadcast_to(init, one));
+  for (Value x : xs) carried.push_back(zeros_like(x));
+  auto more = [&](const Values& v) { return lt(v[0], static_cast<double>(n)); };
+  auto step = [&](const Values& v) {
+    Values starts(one.size(), constant(v[0].program(), Type{DType::kS32, {}}, 0));
+    starts[dim] = v[0];
+    Values now, next = v;
+    for (size_t i = 0; i < count; ++i) now.push_back(dynamic_slice(v[1 + i], starts, one));
+    now = combine(Values(v.begin() + 1 + count, v.begin() + 1 + 2 * count), now);
+    next[0] = v[0] + 1.0;
+    for (size_t i = 0; i < count; ++i) {
+      next[1 + count + i] = now[i];
+      next[1 + 2 * count + i] = dynamic_update_slice(v[1 + 2 * count + i], now[i], starts);
+    }
+    return next;
+  };
+  Values end = while_loop(carried, more, step);
+  return Values(end.end() - count, end.end());
+}
+
+}  // namespace
+
+Values scan(Values xs, const Values& inits, int dim, const Body& combine) {
+  const int64_t n = xs[0].dim(dim);
+  if (n <= 1 || xs[0].numel() == 0) return xs;
+  if (n <= 128) return step_by_step(xs, inits, dim, combine);
+  // Blocks of about sqrt(n): a scan within all of them, one over their ends, and what came before is added to
+  // each.
+  int64_t size = 1;
+  while (size * size < n) size *= 2;
+  const int64_t blocks = (n + size - 1) / size;
+  Dims split = with_size(xs[0].dims(), dim, blocks);
+  split.insert(split.begin() + dim + 1, size);
+  for (size_t i = 0; i < xs.size(); ++i)
+    xs[i] = reshape(place(xs[i], inits[i], dim, blocks * size, 0), split);
+  xs = step_by_step(xs, inits, dim + 1, combine);
+  Values before;
+  for (Value x : xs) before.push_back(squeeze(cut(x, dim + 1, size - 1, size), dim + 1));
+  before = step_by_step(before, inits, dim, combine);
+  for (size_t i = 0; i < xs.size(); ++i)
+    before[i] = spread(place(before[i], inits[i], dim, blocks, 1), xs[i], {dim + 1});
+  xs = combine(before, xs);
+  for (Value& x : xs) {
+    Dims joined = x.dims();
+    joined.erase(joined.begin() + dim + 1);
+    x = cut(reshape(x, with_size(joined, dim, blocks * size)), dim, 0, n);
   }
   return xs;
 }
