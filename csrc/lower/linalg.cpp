@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lower/contract.h"
+#include "lower/distance.h"
 #include "lower/fourier.h"
 #include "lower/gather.h"
 #include "lower/lu.h"
@@ -147,7 +148,8 @@ static Value lu_solved(Value matrix, Value order, Value b, bool adjoint) {
   return take_along(x, rows(inverse), 1);
 }
 
-// PyTorch's backward formulas expect the factors of the transpose if A is contiguous and real.
+// PyTorch's backward formulas of det and slogdet expect the factors of the transpose if A is contiguous and
+// real.
 static bool factors_transpose(Args& a) {
   const at::Tensor& tensor = a.ivalue(0).toTensor();
   return tensor.is_contiguous() && !tensor.is_complex();
@@ -224,20 +226,19 @@ static Results solve_ex(Args& a) {
   Dims dims = x.dims(), leading = lead(dims);
   bool vector = b.rank() == 1 || (b.rank() + 1 == x.rank() && b.dims() == lead(dims, 1));
   if (vector) b = unsqueeze(b, b.rank());
-  Lu f = lu_as_saved(a, flat(x));
+  Lu f = lu(flat(x), true);
   if (a.flag(3))
     require_zero(a, f.info, "linalg.solve: The solver failed because the input matrix is singular.");
   Dims all = broadcast_dims(leading, lead(b.dims()));
-  bool by_transpose = factors_transpose(a);
   auto spread_out = [&](Value v, int own) {
     return broadcast_to(under(leading, v), joined(all, {v.dims().end() - own, v.dims().end()}));
   };
   Value matrix = flat(spread_out(f.matrix, 2)), order = spread_out(f.permutation, 1);
   order = reshape(order, {product(all), order.dim(order.rank() - 1)});
   b = stretched(b, all);
-  // The factors are those of A or of its transpose; x A = b asks for the other one again.
+  // x A = b is A^H x^H = b^H.
   bool flips = !left && !vector;
-  Value solution = lu_solved(matrix, order, flat(flips ? adjoint(b) : b), by_transpose != flips);
+  Value solution = lu_solved(matrix, order, flat(flips ? adjoint(b) : b), flips);
   solution = under(all, solution);
   if (flips) solution = adjoint(solution);
   if (vector) solution = squeeze(solution, solution.rank() - 1);
@@ -365,51 +366,6 @@ static Value matrix_exp(Args& a) {
         return {v[0] + 1.0, v[1], matmul(v[2], v[2])};
       });
   return under(leading, squared[2]);
-}
-
-// x[.., i, :] - y[.., j, :] as [.., i, j, :].
-static Value differences(Value x, Value y) {
-  int r = x.rank();
-  Dims dims = joined(lead(x.dims()), {x.dim(r - 2), y.dim(r - 2), x.dim(r - 1)});
-  std::vector<int> first, second;
-  for (int i = 0; i < r; ++i) first.push_back(i < r - 1 ? i : r), second.push_back(i < r - 2 ? i : i + 1);
-  return broadcast_in_dim(x, dims, first) - broadcast_in_dim(y, dims, second);
-}
-
-// (x1, x2, p, compute_mode)
-static Value cdist(Args& a) {
-  auto [x, y] = together(widen(a[0]), widen(a[1]));
-  double p = a.constant(2);
-  Value d = abs(differences(x, y));
-  int last = d.rank() - 1;
-  if (p == 0) return reduce_sum(convert(ne(d, 0), d.dtype()), {last});
-  if (p == 1) return reduce_sum(d, {last});
-  if (p == 2) return sqrt(reduce_sum(d * d, {last}));
-  if (std::isinf(p)) return maximum(reduce_max(d, {last}), 0);
-  Value sum = reduce_sum(power(d, constant_like(d, p)), {last});
-  return power(sum, constant_like(sum, 1 / p));
-}
-
-// (grad, x1, x2, p, cdist)
-static Value cdist_backward(Args& a) {
-  auto [x, y] = together(widen(a[1]), widen(a[2]));
-  double p = a.constant(3);
-  Value d = differences(x, y), size = abs(d);
-  int last = d.rank() - 1;
-  auto full = [&](Value v) { return spread(broadcast_to(widen(v), lead(d.dims(), 1)), d, {last}); };
-  Value grad = full(a[0]), distance = full(a[4]), slope;
-  if (p == 0)
-    slope = zeros_like(d);
-  else if (p == 1)
-    slope = sign(d);
-  else if (p == 2)
-    slope = d / distance;
-  else if (std::isinf(p))
-    slope = select(eq(size, distance), sign(d), zeros_like(d));
-  else
-    slope = sign(d) * power(size / distance, constant_like(size, p - 1));
-  if (p != 0 && p != 1) slope = select(eq(distance, 0) | eq(d, 0), zeros_like(d), slope);
-  return reduce_sum(slope * grad, {last - 1});
 }
 
 const Table linalg_table = {

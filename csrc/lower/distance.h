@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of distances between two sets of points.
+#pragma once
+
+#include "lower/rule.h"
+
+namespace tpu::lower {
+
+Value cdist(Args& a);           // (x1, x2, p, compute_mode)
+Value cdist_backward(Args& a);  // (grad, x1, x2, p, cdist)
+
+}  // namespace tpu::lower
