@@ -191,8 +191,8 @@ static Value channel_affine(Value y, std::optional<Value> weight, std::optional<
 }
 
 // The places in `args` of running_mean (running_var follows; -1: the op has none) and of eps; momentum is
-// before eps. Returns (output, save_mean, save_invstd), and in training after them the new running_mean and
-// running_var that there are.
+// before eps. Returns (output, save_mean, save_invstd), and after them the new running_mean and running_var
+// that there are: the schema may hide that they are written.
 static Results batch_norm(Args& a, int running, size_t eps_at, bool training) {
   Value x = widen(a[0]);
   auto dims = all_but(1, x.rank());
@@ -213,6 +213,7 @@ static Results batch_norm(Args& a, int running, size_t eps_at, bool training) {
     if (running_mean) updated.push_back(blend(*running_mean, mean));
     if (running_var) updated.push_back(blend(*running_var, m.variance * (count / (count - 1))));
   } else {
+    updated.resize(2);  // empty: not written
     mean = convert(*running_mean, x.dtype());
     rstd = reciprocal_deviation(convert(*running_var, x.dtype()), eps);
   }
@@ -225,7 +226,7 @@ static Results batch_norm(Args& a, int running, size_t eps_at, bool training) {
 // All five results belong to the schema here: without training the running statistics come back as they are.
 static Results batch_norm_functional(Args& a) {
   Results out = batch_norm(a, 3, 7, a.flag(5));
-  if (!a.flag(5)) out.insert(out.end(), {a[3], a[4]});
+  if (!a.flag(5)) out[3] = a[3], out[4] = a[4];
   return out;
 }
 
