@@ -30,16 +30,18 @@ class Stream(torch.Stream):
 
 
 class Event(torch.Event):
-    """A point in the work of a stream. With `enable_timing`, `a.elapsed_time(b)` gives milliseconds."""
+    """A point in the work of a stream. With `enable_timing`, `a.elapsed_time(b)` gives milliseconds.
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
+    Calling it makes a plain `torch.Event` of the tpu: `torch.Event.elapsed_time` takes no subclass.
+    """
+
+    def __new__(  # type: ignore[misc]
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> torch.Event:
         """Makes an event of the tpu; `interprocess` is refused, there are no events across processes."""
         if interprocess:
             raise NotImplementedError("torch.tpu.Event: expected interprocess=False, got True.")
-        return super().__new__(cls, "tpu", enable_timing=enable_timing, blocking=blocking)
-
-    def __repr__(self) -> str:
-        return f"torch.tpu.Event({'recorded' if self.event_id else 'not recorded'})"
+        return torch.Event("tpu", enable_timing=enable_timing, blocking=blocking)
 
 
 def _own(stream: torch.Stream) -> Stream:

@@ -45,6 +45,8 @@ hlo::Type type_of(const at::Tensor& tensor) {
 }
 
 void from_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  if (runtime::Capture* capture = runtime::Capture::active())
+    return copy_on_chip(capture->copy_of_host(source.resolve_conj().resolve_neg()), target);
   Chip& chip = runtime::chip_of(target);
   at::Tensor host = source.resolve_conj().resolve_neg().contiguous();
   ArrayRef array;
@@ -56,8 +58,7 @@ void from_host(const at::Tensor& source, const at::Tensor& target, bool non_bloc
   } else {
     array = chip.from_host(host.data_ptr(), type_of(host));
   }
-  if (host.scalar_type() == target.scalar_type() && host.sizes() == target.sizes() && takes_whole(target) &&
-      !runtime::Capture::active()) {
+  if (host.scalar_type() == target.scalar_type() && host.sizes() == target.sizes() && takes_whole(target)) {
     std::lock_guard guard(runtime::lock());
     runtime::cell_of(target).array = std::move(array);
     return;

@@ -112,6 +112,13 @@ at::Tensor repeated_places(const at::Tensor& repeats, std::optional<int64_t> out
       .to(repeats.scalar_type());
 }
 
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(), " but got data type ",
+              other.scalar_type(), " for argument 'other' in call to equal");
+  if (self.sizes() != other.sizes()) return false;
+  return self.numel() == 0 || self.eq(other).all().item<bool>();
+}
+
 // Masks become the places of their true elements; index tensors on the CPU move to the device.
 c10::IValue prepared(const at::Tensor& self, const c10::List<Optional>& indices) {
   c10::List<Optional> result;
@@ -167,6 +174,7 @@ struct IndexKernel final : c10::OperatorKernel {
 };
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("equal", &equal);
   m.impl("nonzero", &find_nonzero);
   m.impl("nonzero.out", &nonzero_out);
   m.impl("masked_select", &select_masked);

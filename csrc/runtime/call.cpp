@@ -18,7 +18,7 @@
 namespace tpu::runtime {
 namespace {
 
-enum Tag : uint64_t { kNone = 1, kWhole, kUnset, kViewed, kIrregular, kHostNumber, kList, kInt, kDouble, kBool, kComplex, kText, kOther };
+enum Tag : uint64_t { kNone = 1, kWhole, kUnset, kViewed, kIrregular, kHostNumber, kHostTensor, kList, kInt, kDouble, kBool, kComplex, kText, kOther };
 
 void hash_dims(hlo::Hasher& h, c10::IntArrayRef dims) {
   for (int64_t d : dims) h.word(static_cast<uint64_t>(d));
@@ -33,12 +33,16 @@ void hash_dims(hlo::Hasher& h, c10::IntArrayRef dims) {
 
 class Gatherer {
  public:
-  Gatherer(Call& call, const std::string& name, bool exact) : call_(call), name_(name), exact_(exact) {}
+  Gatherer(Call& call, const std::string& name, bool graph) : call_(call), name_(name), graph_(graph) {}
 
   void tensor(const at::Tensor& t, int argument, bool written) {
     if (!t.defined()) return h_.word(kNone);
     const c10::Device device = t.device();
     if (device.type() != kDevice) {
+      if (graph_ && device.is_cpu() && t.dim() != 0) {
+        h_.word(kHostTensor << 32 | static_cast<uint64_t>(t.scalar_type()) << 8 | static_cast<uint64_t>(t.dim()));
+        return hash_dims(h_, t.sizes());
+      }
       if (!device.is_cpu() || t.dim() != 0 || written || t.layout() != c10::kStrided) {
         host_.push_back(&t);
         return h_.word(kOther);
@@ -151,7 +155,7 @@ class Gatherer {
     }
     if (same < 0) return;
     h_.word(uint64_t{0xA11A5} << 32 | static_cast<uint64_t>(same) << 1 | (call_.cells[same] == &cell));
-    if (exact_ && call_.cells[same] == &cell) {
+    if (graph_ && call_.cells[same] == &cell) {
       h_.word(static_cast<uint64_t>(t.storage_offset()));
       h_.word(static_cast<uint64_t>(call_.tensors[same]->storage_offset()));
     }
@@ -163,7 +167,7 @@ class Gatherer {
 
   Call& call_;
   const std::string& name_;
-  bool exact_;
+  bool graph_;
   hlo::Hasher h_;
   c10::SmallVector<const at::Tensor*, 2> host_;
   std::unordered_map<const void*, int> seen_;
@@ -184,10 +188,10 @@ int Call::index_of(const at::Tensor& tensor) const {
   return -1;
 }
 
-void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argument> kinds, uint64_t depends_on, bool exact,
+void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argument> kinds, uint64_t depends_on, bool graph,
             const std::string& name) {
   call.arguments = arguments;
-  Gatherer g(call, name, exact);
+  Gatherer g(call, name, graph);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& v = arguments[i];
     const Argument& kind = kinds[i];

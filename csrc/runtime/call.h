@@ -30,9 +30,10 @@ struct Call {
   int index_of(const at::Tensor& tensor) const;
 };
 
-// Sorts out the arguments and checks devices. `depends_on`: the number arguments that count by value. `exact`: tensors that
-// share a storage count with their offsets (a graph may see how they overlap; a single op does not care). `name`: for messages.
-void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argument> kinds, uint64_t depends_on, bool exact,
+// Sorts out the arguments and checks devices. `depends_on`: the number arguments that count by value. `graph`: the call is one of
+// a whole graph, which may see how tensors of one storage overlap (so they count with their offsets), and may have CPU tensors
+// among its inputs. `name`: for messages.
+void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argument> kinds, uint64_t depends_on, bool graph,
             const std::string& name);
 
 // The bytes of a number (a Scalar, a float, an element of a list, or a 0-d CPU tensor) as an element of a dtype.

@@ -106,6 +106,20 @@ int Capture::host_input(const at::Tensor& tensor) const {
   return -1;
 }
 
+at::Tensor Capture::copy_of_host(const at::Tensor& tensor) {
+  const hlo::Type type{lower::dtype_of(tensor.scalar_type()), hlo::Dims(tensor.sizes().begin(), tensor.sizes().end())};
+  at::Tensor dense = tensor.contiguous();
+  Origin origin;
+  hlo::Value value;
+  if (const int input = host_input(tensor); input >= 0) {
+    value = recording_.placeholder(type, {Origin::kHostTensor, input, 0, type.dtype, 0});
+  } else {  // a constant of the graph
+    value = recording_.operand(recording_.chip().from_host(dense.data_ptr(), type), origin);
+  }
+  ArrayRef array(new Array(recording_.chip(), type, recording_, value));
+  return make_tensor(recording_.chip(), tensor.scalar_type(), dense.sizes(), dense.strides(), std::move(array));
+}
+
 std::unique_ptr<Plan> Capture::finish(const std::vector<at::Tensor>& results, const char* name) {
   hlo::Program& program = recording_.program();
   std::vector<Array*> wanted;
@@ -189,7 +203,7 @@ std::vector<c10::IValue> CompiledFunction::operator()(std::vector<c10::IValue> i
   {
     std::unique_lock guard(lock());
     Call call;
-    gather(call, inputs, kinds, 0, /*exact=*/true, name_);
+    gather(call, inputs, kinds, 0, /*graph=*/true, name_);
     // What else decides how ops are lowered.
     hlo::Hasher h;
     h.hash(call.key);

@@ -31,6 +31,9 @@ class Capture {
   // The input that a 0-d CPU tensor is, or -1.
   int host_input(const at::Tensor& tensor) const;
 
+  // A CPU tensor on the chip: an input of the graph is read at each call, any other one is a constant.
+  at::Tensor copy_of_host(const at::Tensor& tensor);
+
   // The tensor that stands for tensor `index` of the call: same sizes and strides, over a storage of the capture.
   at::Tensor shadow(int index);
   // Compiles what the graph recorded. `results`: its new tensors.

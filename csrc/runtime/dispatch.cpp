@@ -34,7 +34,7 @@ void add_globals(Call& call) {
 
 void gather_call(Call& call, Operator& op, at::ArrayRef<c10::IValue> arguments) {
   call = Call();
-  gather(call, arguments, op.arguments, op.depends_on, /*exact=*/false, op.name);
+  gather(call, arguments, op.arguments, op.depends_on, /*graph=*/false, op.name);
   add_globals(call);
   if (call.chip) return;
   // A factory without tensor arguments runs on the device it names, or on the current one.

@@ -26,10 +26,12 @@ void fill_plan(Plan& plan, const Recording& recording, const Recording::Compiled
   const auto& inputs = recording.inputs();
   plan.needed.assign(inputs.size(), false);
   for (int parameter : plan.arguments) plan.needed[parameter] = true;
-  for (const Plan::Write& write : plan.writes)
-    if (write.slot < 0) plan.needed[-1 - write.slot] = true;
-  for (const Plan::NewStorage& storage : plan.storages)
-    if (storage.slot < 0 && storage.slot != Plan::kEmpty) plan.needed[-1 - storage.slot] = true;
+  plan.handed_on.assign(inputs.size(), false);
+  const auto hand_on = [&](Plan::Slot slot) {
+    if (slot < 0 && slot != Plan::kEmpty) plan.needed[-1 - slot] = plan.handed_on[-1 - slot] = true;
+  };
+  for (const Plan::Write& write : plan.writes) hand_on(write.slot);
+  for (const Plan::NewStorage& storage : plan.storages) hand_on(storage.slot);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Origin origin = inputs[i].origin;
     if (origin.kind == Origin::kHeld) {
@@ -84,9 +86,19 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
         break;
       }
       case Origin::kRng: arrays[i] = owned[i].get(); break;
+      case Origin::kHostTensor: {
+        const at::Tensor host = call.arguments[origin.index].toTensor().contiguous();
+        owned[i] = chip.from_host(host.data_ptr(), {origin.dtype, hlo::Dims(host.sizes().begin(), host.sizes().end())});
+        arrays[i] = owned[i].get();
+        break;
+      }
       case Origin::kHeld: arrays[i] = held[origin.index].get(); break;
     }
   }
+
+  // An input that is handed on must outlive the launch: holding it here keeps it from being donated.
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (handed_on[i] && !owned[i]) owned[i] = ArrayRef(arrays[i]);
 
   c10::SmallVector<ArrayRef, 8> made(outputs.size());
   if (executable) {

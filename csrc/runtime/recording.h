@@ -22,6 +22,7 @@ struct Origin {
     kStart,   // where the view of tensor `index` starts along level `element` (runtime/views.h), or its storage offset
     kScalar,  // number `element` of argument `index`, as `dtype`
     kRng,     // the state of the generator in argument `index` (-1: the chip's own), before it moves on by `count`
+    kHostTensor,  // the elements of argument `index`, a CPU tensor that a graph copies to the chip
     kHeld,    // an array that the recording holds itself
   };
   static constexpr int kWholeOffset = -1;  // as `element` of kStart
