@@ -46,9 +46,9 @@ hlo::Type type_of(const at::Tensor& tensor) {
 
 void from_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
   if (runtime::Capture* capture = runtime::Capture::active())
-    return copy_on_chip(capture->copy_of_host(source.resolve_conj().resolve_neg()), target);
+    return copy_on_chip(capture->copy_of_host(source), target);
   Chip& chip = runtime::chip_of(target);
-  at::Tensor host = source.resolve_conj().resolve_neg().contiguous();
+  at::Tensor host = source.contiguous();
   ArrayRef array;
   if (non_blocking && is_pinned_pointer(host.data_ptr())) {
     pjrt::Event done;
@@ -67,11 +67,10 @@ void from_host(const at::Tensor& source, const at::Tensor& target, bool non_bloc
   copy_on_chip(staged, target);
 }
 
-void to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
-  (void)non_blocking;  // a copy to the host is complete when it returns: the host reads the memory without asking us
+// Complete when it returns, also if non_blocking: the host reads the memory without asking us.
+void to_host(const at::Tensor& source, const at::Tensor& target) {
   const ArrayRef array = elements(source);
-  const bool direct = target.scalar_type() == source.scalar_type() && target.is_contiguous() && target.sizes() == source.sizes() &&
-                      !target.is_conj() && !target.is_neg();
+  const bool direct = target.scalar_type() == source.scalar_type() && target.is_contiguous() && target.sizes() == source.sizes();
   at::Tensor host = direct ? target : at::empty(source.sizes(), source.options().device(c10::kCPU).pinned_memory(false));
   runtime::chip_of(source).to_host(array, host.data_ptr());
   if (!direct) target.copy_(host);
@@ -110,18 +109,32 @@ ArrayRef elements(const at::Tensor& tensor) {
   return runtime::cell_of(dense).array;
 }
 
-void copy_between(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
-  if (target.numel() == 0) return;
-  if (!runtime::on_device(source)) {
-    TORCH_CHECK_NOT_IMPLEMENTED(source.is_cpu(), "copy_: copies between tpu and ", source.device().type(), " go through the CPU: use .cpu()");
-    return from_host(source, target, non_blocking);
-  }
-  if (!runtime::on_device(target)) {
-    TORCH_CHECK_NOT_IMPLEMENTED(target.is_cpu(), "copy_: copies between tpu and ", target.device().type(), " go through the CPU: use .cpu()");
-    return to_host(source.expand_as(target), target, non_blocking);
-  }
+namespace {
+
+void copy_plain(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  if (!runtime::on_device(source)) return from_host(source, target, non_blocking);
+  if (!runtime::on_device(target)) return to_host(source.expand_as(target), target);
   if (source.device() == target.device()) return copy_on_chip(source, target);
   between_chips(source, target);
+}
+
+// The same elements without the lazy conjugation and negation bits.
+at::Tensor plain(const at::Tensor& tensor) {
+  at::Tensor result = tensor.is_conj() ? tensor._conj() : tensor;
+  return result.is_neg() ? result._neg_view() : result;
+}
+
+}  // namespace
+
+void copy_between(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  if (target.numel() == 0) return;
+  for (const at::Tensor& side : {source, target})
+    TORCH_CHECK_NOT_IMPLEMENTED(runtime::on_device(side) || side.is_cpu(), "copy_: copies between tpu and ", side.device().type(),
+                                " go through the CPU: use .cpu()");
+  const at::Tensor to = plain(target);
+  copy_plain(plain(source), to, non_blocking);
+  if (source.is_conj() != target.is_conj()) to.conj_physical_();
+  if (source.is_neg() != target.is_neg()) to.neg_();
 }
 
 }  // namespace tpu::device

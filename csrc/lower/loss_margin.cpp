@@ -17,7 +17,7 @@ struct Margins {
 // (.., self, target, p, margin, weight, ..) with self being argument `first`.
 static Margins margins(Args& a, size_t first) {
   Value x = widen(a[first]);
-  int64_t c = x.dim(x.rank() - 1), n = x.rank() == 1 ? 1 : x.dim(0);
+  int64_t c = x.rank() == 0 ? 1 : x.dim(x.rank() - 1), n = x.rank() < 2 ? 1 : x.dim(0);
   x = reshape(x, {n, c});
   Value label = reshape(convert(a[first + 1], DType::kS64), {n});
   a.source().require(reduce_and(ge(label, 0) & lt(label, static_cast<double>(c)), {0}), "runtime",
@@ -37,7 +37,7 @@ Value multi_margin(Args& a) {
   loss = select(gt(z, 0) & not_(m.target), loss, zeros_like(loss));
   loss = reduce_sum(loss, {1}) / static_cast<double>(z.dim(1));
   loss = reduced(loss, a.integer(5));
-  return a.dims(0).size() == 1 ? reshape(loss, {}) : loss;
+  return a.dims(0).size() < 2 ? reshape(loss, {}) : loss;
 }
 
 Value multi_margin_backward(Args& a) {

@@ -155,6 +155,8 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
     pjrt::CompileOptions options;
     // XLA:CPU's default loses NaN in maximum and minimum. A plugin that does not know the flag does not need it.
     options.xla_flags["xla_cpu_enable_fast_min_max"] = false;
+    // So do the YNNPACK kernels that it takes for large reductions; the list of what they serve is emptied.
+    options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] = std::string();
     options_ = runtime().client().supported(options).encode();
   }
   std::string path;

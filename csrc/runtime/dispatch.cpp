@@ -75,7 +75,8 @@ class Invocation {
     std::shared_ptr<MemoEntry>* found = find();
     if (remembers && found && (*found)->plan) {
       ++counters().memory_hits;
-      finish((*found)->plan->run(call_));
+      const std::shared_ptr<MemoEntry> entry = *found;
+      finish(entry->plan->run(call_), *entry);
       if (now == Mode::kDebug) wait(guard);
       return;
     }
@@ -163,12 +164,12 @@ class Invocation {
       throw;
     }
     if (!capture && !remembers && recording.size() >= kMostOps) recording.launch();
-    finish(std::move(fresh));
+    finish(std::move(fresh), *entry);
   }
 
   MemoEntry* entry_for_plan(const std::shared_ptr<MemoEntry>& entry) {
     std::shared_ptr<MemoEntry>& kept = op_.memo[call_.key];  // after a resize the key is another one
-    if (!kept) kept = std::make_shared<MemoEntry>(MemoEntry{entry->has_specs, entry->results, entry->written, nullptr});
+    if (!kept) kept = std::make_shared<MemoEntry>(MemoEntry{entry->has_specs, entry->results, entry->numbers, entry->written, nullptr});
     return kept.get();
   }
 
@@ -262,11 +263,14 @@ class Invocation {
   }
 
   // Replaces the arguments on the stack by the results.
-  void finish(std::vector<at::Tensor> fresh) {
+  void finish(std::vector<at::Tensor> fresh, const MemoEntry& entry) {
     c10::SmallVector<c10::IValue, 4> returned;
-    size_t next = 0;
+    size_t next = 0, number = 0;
     for (const Operator::Return& r : op_.returns) {
-      if (r.alias >= 0) {
+      if (r.number) {
+        returned.push_back(entry.numbers[number++]);
+        ++next;
+      } else if (r.alias >= 0) {
         returned.push_back(arguments_[r.alias]);
       } else if (r.list) {
         returned.emplace_back(c10::List<at::Tensor>(std::vector<at::Tensor>(fresh.begin(), fresh.end())));

@@ -40,7 +40,7 @@ TensorSpec spec(const at::Tensor& tensor) {
 
 void collect(const c10::IValue& value, std::vector<TensorSpec>& specs) {
   if (value.isTensor()) specs.push_back(spec(value.toTensor()));
-  else if (value.isNone()) specs.push_back({.defined = false});
+  else if (!value.isList()) specs.push_back({.defined = false});
   else if (value.isTensorList())
     for (const at::Tensor& element : value.toTensorVector()) specs.push_back(spec(element));
 }
@@ -59,8 +59,10 @@ void ask_meta(const Operator& op, at::ArrayRef<c10::IValue> arguments, MemoEntry
   } catch (const c10::NotImplementedError&) {
     return;  // no meta kernel: the rule's own types count
   }
-  for (size_t i = 0; i < op.returns.size(); ++i)
+  for (size_t i = 0; i < op.returns.size(); ++i) {
     if (op.returns[i].alias < 0) collect(stack[i], entry.results);
+    if (op.returns[i].number) entry.numbers.push_back(stack[i]);
+  }
   for (int i : op.written) collect(shadows[i], entry.written);
   entry.has_specs = true;
 }

@@ -92,6 +92,7 @@ Operator* make_operator(const c10::OperatorHandle& handle, const lower::Row& row
   for (const c10::Argument& returned : schema.returns()) {
     Operator::Return r;
     r.list = returned.type()->kind() == c10::TypeKind::ListType;
+    r.number = !r.list && returned.type()->kind() != c10::TypeKind::TensorType;
     if (returned.alias_info() && returned.alias_info()->isWrite())
       for (int i : op->written)
         if (schema.arguments()[i].alias_info()->beforeSets() == returned.alias_info()->beforeSets()) r.alias = i;

@@ -44,6 +44,7 @@ struct Operator {
   struct Return {
     int alias = -1;                       // the argument that is handed back, or -1: a new tensor
     bool list = false;
+    bool number = false;                  // no tensor: the meta kernel's answer is handed on
   };
   std::vector<Return> returns;
   uint64_t depends_on = 0;                // number arguments whose value the rule looks at (lower::Source::depends_on)
