@@ -35,9 +35,7 @@ def build(folder):
     """Compiles the C++ part against the wheel's header."""
     include = installed(*HEADER)
     if include is None:
-        raise SystemExit(
-            "plugins.py: expected the wheel xla-cpu-pjrt, which carries pjrt_c_api.h; pip install it"
-        )
+        raise SystemExit("plugins.py: expected the wheel xla-cpu-pjrt, which carries pjrt_c_api.h; pip install it")
     binary = Path(folder) / "plugins_bench"
     sources = [ROOT / "benchmarks/plugins_bench.cpp", *sorted((ROOT / "csrc/pjrt").glob("*.cpp"))]
     subprocess.run(
@@ -92,9 +90,7 @@ def shown(value):
 
 def main():
     """Measures, prints, writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write all figures here")
     parser.add_argument("--flags", help="also try XLA flags on this wheel's plugin")
     options = parser.parse_args()
@@ -131,10 +127,7 @@ def main():
             print(
                 "\n"
                 + table(
-                    [
-                        {**row, "not_ieee": row.get("not_ieee", row.get("error", ""))}
-                        for row in report["flags"]
-                    ],
+                    [{**row, "not_ieee": row.get("not_ieee", row.get("error", ""))} for row in report["flags"]],
                     columns,
                 )
             )

@@ -89,7 +89,9 @@ def ndtri_correction(w):
     y = 1 / w
     near = y - mp.log(y) / y
     z = mp.findroot(
-        lambda z: mp.log(mp.erfc(z / mp.sqrt(2)) / 2) + y * y / 2, (near - 0.9 / y, near - 0.8 / y + 0.01), solver="secant"
+        lambda z: mp.log(mp.erfc(z / mp.sqrt(2)) / 2) + y * y / 2,
+        (near - 0.9 / y, near - 0.8 / y + 0.01),
+        solver="secant",
     )
     return (y - z) * y - mp.log(y)
 
@@ -111,9 +113,7 @@ TABLES = {
     "kJ0Small": near_squared(8, lambda x: mp.besselj(0, x)),
     "kJ1Small": near_squared(8, lambda x: mp.besselj(1, x) / x),
     "kY0Small": near_squared(8, lambda x: mp.bessely(0, x) - 2 / mp.pi * mp.log(x) * mp.besselj(0, x)),
-    "kY1Small": near_squared(
-        8, lambda x: (mp.bessely(1, x) - 2 / mp.pi * (mp.log(x) * mp.besselj(1, x) - 1 / x)) / x
-    ),
+    "kY1Small": near_squared(8, lambda x: (mp.bessely(1, x) - 2 / mp.pi * (mp.log(x) * mp.besselj(1, x) - 1 / x)) / x),
     "kP0": far_squared(8, hankel(0, False), mp.mpf(1)),
     "kQ0": far_squared(8, hankel(0, True), -mp.mpf(1) / 8),
     "kP1": far_squared(8, hankel(1, False), mp.mpf(1)),
@@ -128,7 +128,9 @@ TABLES = {
 
 if __name__ == "__main__":
     print("// SPDX-License-Identifier: Apache-2.0")
-    print("// Chebyshev coefficients of the special functions. Written by tools/chebyshev.py, which says of what and where.")
+    print(
+        "// Chebyshev coefficients of the special functions. Written by tools/chebyshev.py, which says of what and where."
+    )
     print("#pragma once\n\nnamespace tpu::lower {\n")
     for name, function in TABLES.items():
         numbers = ", ".join(mp.nstr(c, 18, min_fixed=0, max_fixed=0) for c in coefficients(function, 48))

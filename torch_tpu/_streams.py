@@ -35,9 +35,7 @@ class Event(torch.Event):
     Calling it makes a plain `torch.Event` of the tpu: `torch.Event.elapsed_time` takes no subclass.
     """
 
-    def __new__(  # type: ignore[misc]
-        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
-    ) -> torch.Event:
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
         """Makes an event of the tpu; `interprocess` is refused, there are no events across processes."""
         if interprocess:
             raise NotImplementedError("torch.tpu.Event: expected interprocess=False, got True.")

@@ -21,9 +21,11 @@ c10::IValue from_python(py::handle object) {
   if (py::isinstance<py::bool_>(object)) return object.cast<bool>();
   if (py::isinstance<py::int_>(object)) return object.cast<int64_t>();
   if (py::isinstance<py::float_>(object)) return object.cast<double>();
-  if (py::hasattr(object, "__int__")) return py::int_(py::reinterpret_borrow<py::object>(object)).cast<int64_t>();  // SymInt
-  throw py::type_error("torch.compile: expected inputs and outputs of a graph to be tensors or numbers, got " +
-                       py::str(py::type::of(object)).cast<std::string>());
+  if (py::hasattr(object, "__int__"))
+    return py::int_(py::reinterpret_borrow<py::object>(object)).cast<int64_t>();  // SymInt
+  throw py::type_error(
+      "torch.compile: expected inputs and outputs of a graph to be tensors or numbers, got " +
+      py::str(py::type::of(object)).cast<std::string>());
 }
 
 py::object to_python(const c10::IValue& value) {
@@ -84,7 +86,8 @@ class Compiled {
 }  // namespace
 
 void define_compiled(py::module_& module) {
-  py::class_<Compiled>(module, "CompiledFunction", "A graph as one program: run once on placeholders, then straight in C++.")
+  py::class_<Compiled>(module, "CompiledFunction",
+                       "A graph as one program: run once on placeholders, then straight in C++.")
       .def(py::init<py::object, std::string>(), py::arg("graph"), py::arg("name") = "a compiled graph")
       .def("__call__", torch::wrap_pybind_function(&Compiled::call), py::arg("inputs"));
 }

@@ -19,14 +19,15 @@ namespace py = pybind11;
 namespace tpu::bind {
 namespace {
 
-void configure(const std::string& plugin, const std::string& why_none, bool is_virtual, int chips, int64_t memory_limit,
-               const std::string& cache_dir) {
+void configure(const std::string& plugin, const std::string& why_none, bool is_virtual, int chips,
+               int64_t memory_limit, const std::string& cache_dir) {
   runtime::configure({why_none.empty() ? plugin : "", why_none, is_virtual, chips, memory_limit, cache_dir});
 }
 
 int64_t host_memory() { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
 
-// Bytes that a chip has: its limit, what the plugin says, or (virtual chips without a limit) the host's memory.
+// Bytes that a chip has: its limit, what the plugin says, or (virtual chips without a limit) the host's
+// memory.
 int64_t total_memory(runtime::Chip& chip) {
   if (chip.memory().limit) return chip.memory().limit;
   if (auto stats = chip.device().memory_stats(); stats && stats->bytes_limit) return *stats->bytes_limit;
@@ -75,24 +76,34 @@ std::pair<int64_t, int64_t> mem_get_info(int index) {
 
 const char* mode_name() {
   switch (runtime::mode()) {
-    case runtime::Mode::kStrict: return "strict";
-    case runtime::Mode::kFused: return "fused";
-    case runtime::Mode::kDebug: return "debug";
+    case runtime::Mode::kStrict:
+      return "strict";
+    case runtime::Mode::kFused:
+      return "fused";
+    case runtime::Mode::kDebug:
+      return "debug";
   }
   return "";
 }
 
 void set_mode(const std::string& name) {
-  if (name == "strict") runtime::set_mode(runtime::Mode::kStrict);
-  else if (name == "fused") runtime::set_mode(runtime::Mode::kFused);
-  else if (name == "debug") runtime::set_mode(runtime::Mode::kDebug);
-  else throw py::value_error("set_eager_mode: expected 'strict', 'fused' or 'debug', got '" + name + "'");
+  if (name == "strict")
+    runtime::set_mode(runtime::Mode::kStrict);
+  else if (name == "fused")
+    runtime::set_mode(runtime::Mode::kFused);
+  else if (name == "debug")
+    runtime::set_mode(runtime::Mode::kDebug);
+  else
+    throw py::value_error("set_eager_mode: expected 'strict', 'fused' or 'debug', got '" + name + "'");
 }
 
 void set_fallback(const std::string& name) {
-  if (name == "warn") runtime::set_fallback(runtime::Fallback::kWarn);
-  else if (name == "error") runtime::set_fallback(runtime::Fallback::kError);
-  else throw py::value_error("set_fallback: expected 'warn' or 'error', got '" + name + "'");
+  if (name == "warn")
+    runtime::set_fallback(runtime::Fallback::kWarn);
+  else if (name == "error")
+    runtime::set_fallback(runtime::Fallback::kError);
+  else
+    throw py::value_error("set_fallback: expected 'warn' or 'error', got '" + name + "'");
 }
 
 py::dict counters() {
@@ -131,8 +142,8 @@ PYBIND11_MODULE(_C, m) {
   install_python_hooks();
   device::register_rows();
   define_compiled(m);
-  m.def("configure", wrapped(&configure), py::arg("plugin"), py::arg("why_none"), py::arg("virtual"), py::arg("chips"),
-        py::arg("memory_limit"), py::arg("cache_dir"));
+  m.def("configure", wrapped(&configure), py::arg("plugin"), py::arg("why_none"), py::arg("virtual"),
+        py::arg("chips"), py::arg("memory_limit"), py::arg("cache_dir"));
   m.def("is_initialized", &runtime::runtime_made);
   m.def("device_count", &runtime::chip_count);
   m.def("current_device", &runtime::current_chip);
@@ -159,7 +170,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("counters", &counters);
   m.def("reset_counters", &runtime::reset_counters);
   m.def("default_generator", wrapped([](int index) {
-          return py::reinterpret_steal<py::object>(THPGenerator_Wrap(device::default_generator(static_cast<c10::DeviceIndex>(index))));
+          return py::reinterpret_steal<py::object>(
+              THPGenerator_Wrap(device::default_generator(static_cast<c10::DeviceIndex>(index))));
         }));
   m.def("rules", &rules);
   m.def("useless_rows", &device::useless_rows);

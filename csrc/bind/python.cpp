@@ -14,7 +14,8 @@
 namespace tpu::bind {
 namespace {
 
-// Code objects that a location may name. They are kept for good, so a location stays valid without a count of its own.
+// Code objects that a location may name. They are kept for good, so a location stays valid without a count of
+// its own.
 std::unordered_map<PyCodeObject*, bool>& known_code() {  // value: part of torch itself
   static auto* map = new std::unordered_map<PyCodeObject*, bool>;
   return *map;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which form scaled_dot_product_attention takes: one op of ours, or PyTorch's composite of matmuls and softmax.
+// Which form scaled_dot_product_attention takes: one op of ours, or PyTorch's composite of matmuls and
+// softmax.
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/core/Tensor.h>
@@ -8,13 +9,14 @@
 namespace tpu::device {
 namespace {
 
-int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>&,
-                         double, bool, std::optional<double>, bool enable_gqa) {
+int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const std::optional<at::Tensor>&, double, bool, std::optional<double>,
+                         bool enable_gqa) {
   const auto math = static_cast<int64_t>(at::SDPBackend::math);
   if (!at::globalContext().userEnabledOverrideableSDP()) return math;
   for (const at::Tensor& t : {query, key, value})
-    if (t.dim() != 4 || t.scalar_type() != query.scalar_type() || !at::isFloatingType(t.scalar_type()) || t.size(0) != query.size(0) ||
-        t.numel() == 0)
+    if (t.dim() != 4 || t.scalar_type() != query.scalar_type() || !at::isFloatingType(t.scalar_type()) ||
+        t.size(0) != query.size(0) || t.numel() == 0)
       return math;
   if (key.size(1) != value.size(1)) return math;
   const bool heads = query.size(1) == key.size(1) || (enable_gqa && query.size(1) % key.size(1) == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.autocast("tpu"): which ops run in the lower precision, which in float32, which in the widest type of their arguments.
-// The lists are PyTorch's own for accelerators.
+// torch.autocast("tpu"): which ops run in the lower precision, which in float32, which in the widest type of
+// their arguments. The lists are PyTorch's own for accelerators.
 #include <ATen/autocast_mode.h>
 
 namespace tpu::device {

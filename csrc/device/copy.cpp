@@ -21,11 +21,9 @@ using runtime::Chip;
 
 // copy_(self, src): what is written is src in self's dtype. Also the road of clone, contiguous and to().
 runtime::Operator& copy_operator() {
-  static const lower::Row row = {"copy_",
-                                 [](lower::Args& a) {
-                                   return hlo::broadcast_to(lower::cast(a[1], a.dtype(0)), a.dims(0));
-                                 },
-                                 lower::kNoMeta};
+  static const lower::Row row = {
+      "copy_", [](lower::Args& a) { return hlo::broadcast_to(lower::cast(a[1], a.dtype(0)), a.dims(0)); },
+      lower::kNoMeta};
   static runtime::Operator* op = runtime::operator_for("copy_", row);
   return *op;
 }
@@ -63,15 +61,18 @@ void from_host(const at::Tensor& source, const at::Tensor& target, bool non_bloc
     runtime::cell_of(target).array = std::move(array);
     return;
   }
-  at::Tensor staged = runtime::make_tensor(chip, host.scalar_type(), host.sizes(), host.strides(), std::move(array));
+  at::Tensor staged =
+      runtime::make_tensor(chip, host.scalar_type(), host.sizes(), host.strides(), std::move(array));
   copy_on_chip(staged, target);
 }
 
 // Complete when it returns, also if non_blocking: the host reads the memory without asking us.
 void to_host(const at::Tensor& source, const at::Tensor& target) {
   const ArrayRef array = elements(source);
-  const bool direct = target.scalar_type() == source.scalar_type() && target.is_contiguous() && target.sizes() == source.sizes();
-  at::Tensor host = direct ? target : at::empty(source.sizes(), source.options().device(c10::kCPU).pinned_memory(false));
+  const bool direct = target.scalar_type() == source.scalar_type() && target.is_contiguous() &&
+                      target.sizes() == source.sizes();
+  at::Tensor host =
+      direct ? target : at::empty(source.sizes(), source.options().device(c10::kCPU).pinned_memory(false));
   runtime::chip_of(source).to_host(array, host.data_ptr());
   if (!direct) target.copy_(host);
 }
@@ -86,8 +87,8 @@ void between_chips(const at::Tensor& source, const at::Tensor& target) {
     to.reserve(static_cast<int64_t>(array->type().bytes()), "copy between chips");
     ArrayRef moved(new runtime::Array(to, array->type(), array->pjrt_buffer().copy_to(to.device()),
                                       to.log_launch("copy between chips", runtime::here())));
-    there = runtime::make_tensor(to, source.scalar_type(), source.sizes(), at::empty(source.sizes(), at::kMeta).strides(),
-                                 std::move(moved));
+    there = runtime::make_tensor(to, source.scalar_type(), source.sizes(),
+                                 at::empty(source.sizes(), at::kMeta).strides(), std::move(moved));
   }
   copy_on_chip(there, target);
 }
@@ -98,8 +99,9 @@ ArrayRef elements(const at::Tensor& tensor) {
   {
     std::lock_guard guard(runtime::lock());
     const runtime::Cell& cell = runtime::cell_of(tensor);
-    if (cell.array && cell.array->type().dtype == lower::dtype_of(tensor.scalar_type()) && tensor.is_contiguous() &&
-        tensor.storage_offset() == 0 && cell.array->type().numel() == tensor.numel())
+    if (cell.array && cell.array->type().dtype == lower::dtype_of(tensor.scalar_type()) &&
+        tensor.is_contiguous() && tensor.storage_offset() == 0 &&
+        cell.array->type().numel() == tensor.numel())
       return cell.array;
   }
   at::Tensor dense = runtime::make_tensor(runtime::chip_of(tensor), tensor.scalar_type(), tensor.sizes(),
@@ -129,8 +131,8 @@ at::Tensor plain(const at::Tensor& tensor) {
 void copy_between(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
   if (target.numel() == 0) return;
   for (const at::Tensor& side : {source, target})
-    TORCH_CHECK_NOT_IMPLEMENTED(runtime::on_device(side) || side.is_cpu(), "copy_: copies between tpu and ", side.device().type(),
-                                " go through the CPU: use .cpu()");
+    TORCH_CHECK_NOT_IMPLEMENTED(runtime::on_device(side) || side.is_cpu(), "copy_: copies between tpu and ",
+                                side.device().type(), " go through the CPU: use .cpu()");
   const at::Tensor to = plain(target);
   copy_plain(plain(source), to, non_blocking);
   if (source.is_conj() != target.is_conj()) to.conj_physical_();

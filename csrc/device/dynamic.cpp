@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result's size depends on values: the size is fetched first, then the result is computed by ordinary ops. Also the
-// preparation of index tensors, because masks are such ops.
+// Ops whose result's size depends on values: the size is fetched first, then the result is computed by
+// ordinary ops. Also the preparation of index tensors, because masks are such ops.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/List.h>
 #include <ATen/ops/arange.h>
@@ -51,7 +51,9 @@ at::Tensor find_nonzero(const at::Tensor& self) {
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kLong,
+              "nonzero: Expected out tensor to have scalar type Long but got scalar type ",
+              out.scalar_type());
   at::Tensor result = find_nonzero(self);
   out.resize_(result.sizes());
   return out.copy_(result);
@@ -64,20 +66,23 @@ at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
 }
 
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "masked_select(): self and result must have the same scalar type");
   at::Tensor result = select_masked(self, mask);
   out.resize_(result.sizes());
   return out.copy_(result);
 }
 
 // Sorted unique elements of a 1-d tensor; equal neighbours are dropped.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_of_sorted(const at::Tensor& sorted, const at::Tensor& order) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_of_sorted(const at::Tensor& sorted,
+                                                                const at::Tensor& order) {
   const int64_t count = sorted.numel();
   if (count == 0) {
     at::Tensor none = at::empty({0}, sorted.options().dtype(at::kLong));
     return {sorted, none, none};
   }
-  at::Tensor first = at::cat({at::ones({1}, sorted.options().dtype(at::kBool)), sorted.slice(0, 1).ne(sorted.slice(0, 0, count - 1))});
+  at::Tensor first = at::cat({at::ones({1}, sorted.options().dtype(at::kBool)),
+                              sorted.slice(0, 1).ne(sorted.slice(0, 0, count - 1))});
   at::Tensor places = true_places(first);
   at::Tensor group = first.to(at::kLong).cumsum(0).sub(1);
   at::Tensor inverse = order.defined() ? at::empty_like(group).scatter(0, order, group) : group;
@@ -85,7 +90,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_of_sorted(const at::Tensor
   return {sorted.index_select(0, places), inverse, ends.sub(places)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique(const at::Tensor& self, bool, bool return_inverse, bool return_counts) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique(const at::Tensor& self, bool, bool return_inverse,
+                                                           bool return_counts) {
   at::Tensor flat = self.reshape({-1});
   auto [sorted, order] = flat.sort(/*stable=*/true, 0, false);
   auto [values, inverse, counts] = unique_of_sorted(sorted, order);
@@ -93,9 +99,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique(const at::Tensor& sel
   return {values, return_inverse ? inverse.reshape(self.sizes()) : none, return_counts ? counts : none};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts,
-                                                                  std::optional<int64_t> dim) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!dim || self.dim() == 1, "unique_consecutive: dim is not supported on tpu for tensors of ", self.dim(),
+std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_consecutive(const at::Tensor& self,
+                                                                       bool return_inverse,
+                                                                       bool return_counts,
+                                                                       std::optional<int64_t> dim) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!dim || self.dim() == 1,
+                              "unique_consecutive: dim is not supported on tpu for tensors of ", self.dim(),
                               " dimensions; call it on the CPU");
   auto [values, inverse, counts] = unique_of_sorted(self.reshape({-1}), {});
   at::Tensor none = at::empty({0}, self.options().dtype(at::kLong));
@@ -104,17 +113,19 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_consecutive(const at:
 
 at::Tensor repeated_places(const at::Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, "repeats has to be Long or Int tensor");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+              "repeats has to be Long or Int tensor");
   if (repeats.numel() == 0) return at::empty_like(repeats);
   at::Tensor ends = repeats.cumsum(0);
   const int64_t count = output_size ? *output_size : ends.select(0, -1).item<int64_t>();
-  return at::searchsorted(ends, at::arange(count, repeats.options().dtype(at::kLong)), /*out_int32=*/false, /*right=*/true)
+  return at::searchsorted(ends, at::arange(count, repeats.options().dtype(at::kLong)), /*out_int32=*/false,
+                          /*right=*/true)
       .to(repeats.scalar_type());
 }
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(), " but got data type ",
-              other.scalar_type(), " for argument 'other' in call to equal");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
+              " but got data type ", other.scalar_type(), " for argument 'other' in call to equal");
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || self.eq(other).all().item<bool>();
 }
@@ -136,13 +147,15 @@ c10::IValue prepared(const at::Tensor& self, const c10::List<Optional>& indices)
     }
     for (int64_t d = 0; d < given.dim(); ++d) {
       const auto at = static_cast<int64_t>(result.size()) + d;
-      TORCH_CHECK_INDEX(at < self.dim() && given.size(d) == self.size(at), "The shape of the mask ", given.sizes(), " at index ", d,
-                        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", at);
+      TORCH_CHECK_INDEX(at < self.dim() && given.size(d) == self.size(at), "The shape of the mask ",
+                        given.sizes(), " at index ", d, " does not match the shape of the indexed tensor ",
+                        self.sizes(), " at index ", at);
     }
     at::Tensor there = given.device() == self.device() ? given : given.to(self.device());
     at::Tensor places = find_nonzero(there);
     if (given.dim() == 0) {  // a 0-d mask adds a dimension of size 0 or 1; the rule has no index for it
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "index: a mask without dimensions is not supported on tpu; use torch.where");
+      TORCH_CHECK_NOT_IMPLEMENTED(
+          false, "index: a mask without dimensions is not supported on tpu; use torch.where");
     }
     for (int64_t d = 0; d < given.dim(); ++d) result.push_back(places.select(1, d));
   }
@@ -152,7 +165,8 @@ c10::IValue prepared(const at::Tensor& self, const c10::List<Optional>& indices)
 bool plain(const at::Tensor& self, const c10::List<Optional>& indices) {
   for (const Optional& index : indices)
     if (index.has_value() && index->defined() &&
-        (index->device() != self.device() || (index->scalar_type() != at::kLong && index->scalar_type() != at::kInt)))
+        (index->device() != self.device() ||
+         (index->scalar_type() != at::kLong && index->scalar_type() != at::kInt)))
       return false;
   return true;
 }
@@ -187,8 +201,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }  // namespace
 
 void register_index_ops(torch::Library& library) {
-  for (const char* name : {"index.Tensor", "index.Tensor_out", "index_put", "index_put_", "index_put.out", "_index_put_impl_",
-                           "_index_put_impl", "_index_put_impl.out", "_unsafe_index.Tensor", "_unsafe_index_put"})
+  for (const char* name :
+       {"index.Tensor", "index.Tensor_out", "index_put", "index_put_", "index_put.out", "_index_put_impl_",
+        "_index_put_impl", "_index_put_impl.out", "_unsafe_index.Tensor", "_unsafe_index_put"})
     if (runtime::Operator* op = find_operator(name))
       library.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<IndexKernel>(op)));
 }

@@ -16,7 +16,8 @@
 namespace tpu::device {
 
 GeneratorImpl::GeneratorImpl(c10::DeviceIndex index)
-    : c10::GeneratorImpl(c10::Device(runtime::kDevice, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+    : c10::GeneratorImpl(c10::Device(runtime::kDevice, index),
+                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
 void GeneratorImpl::set_current_seed(uint64_t seed) {
   seed_ = seed;
@@ -36,10 +37,11 @@ c10::intrusive_ptr<c10::TensorImpl> GeneratorImpl::get_state() const {
 }
 
 void GeneratorImpl::set_state(const c10::TensorImpl& state) {
-  TORCH_CHECK(state.device().is_cpu() && state.layout() == c10::kStrided && state.is_contiguous() &&
-                  c10::typeMetaToScalarType(state.dtype()) == c10::ScalarType::Byte && state.numel() == 16,
-              "set_state: RNG state must be a torch.ByteTensor of 16 elements on the CPU (seed and offset), got ", state.numel(),
-              " elements of ", state.dtype(), " on ", state.device());
+  TORCH_CHECK(
+      state.device().is_cpu() && state.layout() == c10::kStrided && state.is_contiguous() &&
+          c10::typeMetaToScalarType(state.dtype()) == c10::ScalarType::Byte && state.numel() == 16,
+      "set_state: RNG state must be a torch.ByteTensor of 16 elements on the CPU (seed and offset), got ",
+      state.numel(), " elements of ", state.dtype(), " on ", state.device());
   std::memcpy(&seed_, state.data(), 8);
   std::memcpy(&offset_, static_cast<const char*>(state.data()) + 8, 8);
 }
@@ -60,22 +62,26 @@ std::pair<uint64_t, uint64_t> GeneratorImpl::draw(uint64_t count) {
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static auto* generators = new std::deque<at::Generator>;
   const int wanted = index < 0 ? runtime::current_chip() : index;
-  TORCH_CHECK(wanted < std::max(runtime::chip_count(), 1), "tpu:", wanted, ": there is no such chip; this process has ",
-              runtime::chip_count());
+  TORCH_CHECK(wanted < std::max(runtime::chip_count(), 1), "tpu:", wanted,
+              ": there is no such chip; this process has ", runtime::chip_count());
   std::lock_guard guard(runtime::lock());
   while (generators->size() <= static_cast<size_t>(wanted))
-    generators->push_back(at::make_generator<GeneratorImpl>(static_cast<c10::DeviceIndex>(generators->size())));
+    generators->push_back(
+        at::make_generator<GeneratorImpl>(static_cast<c10::DeviceIndex>(generators->size())));
   return (*generators)[wanted];
 }
 
 at::Generator make_generator(c10::DeviceIndex index) {
-  return at::make_generator<GeneratorImpl>(index < 0 ? static_cast<c10::DeviceIndex>(runtime::current_chip()) : index);
+  return at::make_generator<GeneratorImpl>(index < 0 ? static_cast<c10::DeviceIndex>(runtime::current_chip())
+                                                     : index);
 }
 
 static std::pair<uint64_t, uint64_t> draw(const c10::IValue& given, int chip, uint64_t count) {
-  at::Generator generator = given.isGenerator() ? given.toGenerator() : default_generator(static_cast<c10::DeviceIndex>(chip));
-  TORCH_CHECK(generator.device().type() == runtime::kDevice, "Expected a 'tpu' device type for generator but found '",
-              generator.device().type(), "'. Make it with torch.Generator(device=\"tpu\").");
+  at::Generator generator =
+      given.isGenerator() ? given.toGenerator() : default_generator(static_cast<c10::DeviceIndex>(chip));
+  TORCH_CHECK(generator.device().type() == runtime::kDevice,
+              "Expected a 'tpu' device type for generator but found '", generator.device().type(),
+              "'. Make it with torch.Generator(device=\"tpu\").");
   std::lock_guard guard(generator.mutex());
   return static_cast<GeneratorImpl*>(generator.unsafeGetGeneratorImpl())->draw(count);
 }

@@ -7,8 +7,8 @@
 
 namespace tpu::device {
 
-// The bits are a function of (seed, offset): a program gets both as an operand, and the offset moves on by what it draws. So
-// the same code gives the same numbers in each mode, on each chip.
+// The bits are a function of (seed, offset): a program gets both as an operand, and the offset moves on by
+// what it draws. So the same code gives the same numbers in each mode, on each chip.
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
   explicit GeneratorImpl(c10::DeviceIndex index);

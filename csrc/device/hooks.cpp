@@ -18,8 +18,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex) const override { return runtime::runtime_made(); }
   void init() const override { runtime::runtime(); }
 
-  c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(runtime::chip_count()); }
-  c10::DeviceIndex getCurrentDevice() const override { return static_cast<c10::DeviceIndex>(runtime::current_chip()); }
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(runtime::chip_count());
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return static_cast<c10::DeviceIndex>(runtime::current_chip());
+  }
   void setCurrentDevice(c10::DeviceIndex device) const override {
     runtime::chip(device);
     runtime::set_current_chip(device);
@@ -33,13 +37,16 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return device < 0 ? getCurrentDevice() : exchangeDevice(device);
   }
 
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override { return default_generator(device); }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    return default_generator(device);
+  }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override { return make_generator(device); }
 
   bool isPinnedPtr(const void* data) const override { return is_pinned_pointer(data); }
   at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
   at::Device getDeviceFromPtr(void*) const override {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: a device address does not tell its chip, because arrays move when they are written");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "tpu: a device address does not tell its chip, because arrays move when they are written");
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     runtime::resize_storage(storage, bytes);
@@ -62,7 +69,8 @@ struct DeviceAllocator final : c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     const runtime::MemoryAccount& memory = runtime::chip(device).memory();
     c10::CachingDeviceAllocator::DeviceStats stats;
-    for (auto* group : {&stats.allocated_bytes, &stats.active_bytes, &stats.reserved_bytes, &stats.requested_bytes}) {
+    for (auto* group :
+         {&stats.allocated_bytes, &stats.active_bytes, &stats.reserved_bytes, &stats.requested_bytes}) {
       auto& all = (*group)[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
       all.current = memory.live;
       all.peak = memory.peak;

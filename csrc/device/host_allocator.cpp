@@ -45,7 +45,9 @@ struct HostAllocator final : c10::Allocator {
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* target, const void* source, std::size_t count) const override { default_copy_data(target, source, count); }
+  void copy_data(void* target, const void* source, std::size_t count) const override {
+    default_copy_data(target, source, count);
+  }
 };
 
 }  // namespace

@@ -12,19 +12,23 @@ namespace {
 
 struct Kernel final : c10::OperatorKernel {
   explicit Kernel(runtime::Operator* op) : op(op) {}
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) { runtime::call_operator(*op, stack); }
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    runtime::call_operator(*op, stack);
+  }
   runtime::Operator* op;
 };
 
-
-bool has_kernel(const runtime::Operator& op, c10::DispatchKey key) { return op.handle.hasKernelForDispatchKey(key); }
+bool has_kernel(const runtime::Operator& op, c10::DispatchKey key) {
+  return op.handle.hasKernelForDispatchKey(key);
+}
 
 }  // namespace
 
 void register_index_ops(torch::Library& library);  // dynamic.cpp
 
 void register_rows() {
-  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                                __LINE__);
   register_index_ops(library);
   for (runtime::Operator* op : operators()) {
     // A kernel of ours on a composite op would take its autograd away.
@@ -37,7 +41,8 @@ void register_rows() {
 std::vector<std::string> useless_rows() {
   std::vector<std::string> result;
   for (runtime::Operator* op : operators())
-    if (op->name == op->row->op && has_kernel(*op, c10::DispatchKey::CompositeImplicitAutograd)) result.push_back(op->name);
+    if (op->name == op->row->op && has_kernel(*op, c10::DispatchKey::CompositeImplicitAutograd))
+      result.push_back(op->name);
   return result;
 }
 

@@ -7,7 +7,7 @@
 
 namespace tpu::device {
 
-void register_rows();                    // once, when the extension is loaded
+void register_rows();                     // once, when the extension is loaded
 std::vector<std::string> useless_rows();  // rows for ops that decompose before they reach the device
 
 }  // namespace tpu::device

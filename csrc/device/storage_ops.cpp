@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on storages and metadata: making tensors, views, resizing, copies, and the one element that .item() takes.
+// Ops on storages and metadata: making tensors, views, resizing, copies, and the one element that .item()
+// takes.
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -30,7 +31,8 @@ using OptionalFormat = std::optional<c10::MemoryFormat>;
 
 runtime::Chip& chip_for(OptionalDevice device, OptionalLayout layout, std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "empty: only dense CPU tensors can be pinned, not tensors on tpu");
-  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided, "empty: expected a dense layout on tpu, got ", *layout,
+  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
+                              "empty: expected a dense layout on tpu, got ", *layout,
                               ". Sparse tensors are not supported on tpu.");
   runtime::check_fork();
   return runtime::chip(device && device->has_index() ? device->index() : runtime::current_chip());
@@ -42,9 +44,10 @@ c10::ScalarType dtype_for(OptionalDtype dtype) {
   return type;
 }
 
-at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalDtype dtype, OptionalLayout layout,
-                         OptionalDevice device, std::optional<bool> pin_memory) {
-  TORCH_CHECK(size.size() == stride.size(), "empty_strided: expected as many strides as sizes, got ", stride.size(), " and ", size.size());
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalDtype dtype,
+                         OptionalLayout layout, OptionalDevice device, std::optional<bool> pin_memory) {
+  TORCH_CHECK(size.size() == stride.size(), "empty_strided: expected as many strides as sizes, got ",
+              stride.size(), " and ", size.size());
   for (size_t i = 0; i < size.size(); ++i) {
     TORCH_CHECK(size[i] >= 0, "Trying to create tensor with negative dimension ", size[i], ": ", size);
     TORCH_CHECK(stride[i] >= 0, "empty_strided: strides must not be negative, got ", stride);
@@ -54,7 +57,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
 
 at::Tensor empty(at::IntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
                  std::optional<bool> pin_memory, OptionalFormat format) {
-  for (int64_t s : size) TORCH_CHECK(s >= 0, "Trying to create tensor with negative dimension ", s, ": ", size);
+  for (int64_t s : size)
+    TORCH_CHECK(s >= 0, "Trying to create tensor with negative dimension ", s, ": ", size);
   const c10::MemoryFormat wanted = format.value_or(c10::MemoryFormat::Contiguous);
   std::vector<int64_t> strides(size.size());
   if (wanted == c10::MemoryFormat::Contiguous || wanted == c10::MemoryFormat::Preserve) {
@@ -81,9 +85,11 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, Optional
   return self;
 }
 
-at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                        at::IntArrayRef stride) {
   runtime::cell_of(self);
-  TORCH_CHECK(source.device() == self.device(), "set_: expected a storage on ", self.device(), ", got one on ", source.device());
+  TORCH_CHECK(source.device() == self.device(), "set_: expected a storage on ", self.device(),
+              ", got one on ", source.device());
   at::native::checkSetStorage(self, source, offset, size, stride);
   self.unsafeGetTensorImpl()->set_storage_offset(offset);
   if (stride.empty() && !size.empty()) {
@@ -92,7 +98,8 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at
     self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
   }
   int64_t span = offset + 1;
-  for (int64_t d = 0; d < self.dim(); ++d) span = self.size(d) == 0 ? span : span + (self.size(d) - 1) * self.stride(d);
+  for (int64_t d = 0; d < self.dim(); ++d)
+    span = self.size(d) == 0 ? span : span + (self.size(d) - 1) * self.stride(d);
   const auto bytes = static_cast<size_t>(span) * self.dtype().itemsize();
   if (self.numel() > 0 && self.storage().nbytes() < bytes) runtime::resize_storage(self.storage(), bytes);
   return self;
@@ -109,7 +116,8 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
 
 at::Tensor& set_nothing(at::Tensor& self) {
   runtime::Chip& chip = runtime::chip_of(self);
-  return set_storage(self, runtime::make_storage(chip, 0, {lower::dtype_of(self.scalar_type()), {0}}), 0, {0}, {});
+  return set_storage(self, runtime::make_storage(chip, 0, {lower::dtype_of(self.scalar_type()), {0}}), 0, {0},
+                     {});
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
@@ -130,7 +138,8 @@ at::Scalar local_scalar(const at::Tensor& self) {
   return host.item();
 }
 
-// PyTorch's module.to() keeps a Parameter (and so shared weights, and an optimizer made before) only if this says yes.
+// PyTorch's module.to() keeps a Parameter (and so shared weights, and an optimizer made before) only if this
+// says yes.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   return self.is_sparse() == from.is_sparse();
 }

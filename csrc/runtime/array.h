@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and cells: how a mutable PyTorch storage lies over immutable device buffers.
 //
-// A PJRT buffer cannot be changed; a PyTorch tensor can. Three things bridge the gap, and only one of them changes:
+// A PJRT buffer cannot be changed; a PyTorch tensor can. Three things bridge the gap, and only one of them
+// changes:
 //
 //   tensor   sizes, strides, offset, dtype: ordinary PyTorch metadata over a storage. Views are nothing else.
-//   Cell     what a storage on this device owns: a reference to its present Array. Writing replaces the reference.
-//   Array    an immutable value of a type (dtype and dims). It is *pending* (a value of an open recording) or
+//   Cell     what a storage on this device owns: a reference to its present Array. Writing replaces the
+//   reference. Array    an immutable value of a type (dtype and dims). It is *pending* (a value of an open
+//   recording) or
 //            *concrete* (a device buffer). Launching a recording turns its pending arrays into concrete ones.
 //
-// All aliases of a storage share the cell, so each of them sees a write at once, in every mode, and there are no lists of
-// views to keep up to date. An Array may be shared: by two cells (a clone costs nothing until one of them is written), by a
-// recording that reads it, by a launch in flight. When a cell alone holds it and the cell is being written, the launch may
-// donate its buffer to the result: that is what makes `x += 1` an update in place.
+// All aliases of a storage share the cell, so each of them sees a write at once, in every mode, and there are
+// no lists of views to keep up to date. An Array may be shared: by two cells (a clone costs nothing until one
+// of them is written), by a recording that reads it, by a launch in flight. When a cell alone holds it and
+// the cell is being written, the launch may donate its buffer to the result: that is what makes `x += 1` an
+// update in place.
 //
 // A cell without an array is memory that nobody has written: it reads as zeros and costs nothing.
 #pragma once
@@ -41,10 +44,10 @@ class Array {
   const hlo::Type& type() const { return type_; }
   bool pending() const { return recording_ != nullptr; }
   Recording* recording() const { return recording_; }
-  hlo::Value value() const { return value_; }                // while pending
-  PJRT_Buffer* buffer() const { return buffer_.get(); }       // once concrete
+  hlo::Value value() const { return value_; }            // while pending
+  PJRT_Buffer* buffer() const { return buffer_.get(); }  // once concrete
   const pjrt::Buffer& pjrt_buffer() const { return buffer_; }
-  uint64_t launch() const { return launch_; }                 // the launch that makes it; 0: made from host memory
+  uint64_t launch() const { return launch_; }  // the launch that makes it; 0: made from host memory
 
   // The recording has been launched: `buffer` is (or will be) the value.
   void settle(pjrt::Buffer buffer, uint64_t launch);
@@ -108,7 +111,7 @@ class ArrayRef {
 // What a storage owns. It hangs on the storage's DataPtr as its context.
 struct Cell {
   Chip* chip;
-  ArrayRef array;    // empty: never written
+  ArrayRef array;     // empty: never written
   hlo::Type made_as;  // the type the storage was made for: the shape a first partial write gives the array
 };
 

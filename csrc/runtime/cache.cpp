@@ -73,8 +73,9 @@ const std::string& ProgramCache::folder() {
   if (!there && fs::create_directories(config().cache_dir, error))
     fs::permissions(config().cache_dir, fs::perms::owner_all, error);
   if (std::string why = unsafe(config().cache_dir); !why.empty()) {
-    TORCH_WARN("compiled programs are not kept: the cache folder ", config().cache_dir, " can't be used: ", why,
-               ". Set TORCH_TPU_CACHE_DIR to a folder that only you can write to, or to 0 to turn the cache off.");
+    TORCH_WARN(
+        "compiled programs are not kept: the cache folder ", config().cache_dir, " can't be used: ", why,
+        ". Set TORCH_TPU_CACHE_DIR to a folder that only you can write to, or to 0 to turn the cache off.");
     return folder_;
   }
   return folder_ = config().cache_dir;
@@ -106,11 +107,15 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::load(const std::string& pa
     } else {
       std::memcpy(&header, bytes.data(), sizeof header);
       const std::string_view body(bytes.data() + sizeof header, got - sizeof header);
-      if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) why = "it is no entry of this version";
-      else if (header.size != body.size()) why = "it is truncated";
-      else if (const hlo::Hash check = hash_bytes(body); check[0] != header.check[0] || check[1] != header.check[1])
+      if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+        why = "it is no entry of this version";
+      else if (header.size != body.size())
+        why = "it is truncated";
+      else if (const hlo::Hash check = hash_bytes(body);
+               check[0] != header.check[0] || check[1] != header.check[1])
         why = "its contents are damaged";
-      else try {
+      else
+        try {
           return std::make_shared<pjrt::Executable>(runtime().client().deserialize(body));
         } catch (const pjrt::Error&) {
           why = "the plugin can't load it";
@@ -146,14 +151,15 @@ void ProgramCache::store(const std::string& path, const pjrt::Executable& execut
 }
 
 std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program,
-                                                             const std::function<std::string()>& text) {
+                                                          const std::function<std::string()>& text) {
   if (auto found = programs_.find(program); found != programs_.end()) {
     ++counters().memory_hits;
     return found->second;
   }
   if (options_.empty()) {
     pjrt::CompileOptions options;
-    // XLA:CPU's default loses NaN in maximum and minimum. A plugin that does not know the flag does not need it.
+    // XLA:CPU's default loses NaN in maximum and minimum. A plugin that does not know the flag does not need
+    // it.
     options.xla_flags["xla_cpu_enable_fast_min_max"] = false;
     // So do the YNNPACK kernels that it takes for large reductions; the list of what they serve is emptied.
     options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] = std::string();
@@ -175,8 +181,11 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   try {
     made = std::make_shared<pjrt::Executable>(runtime().client().compile(source, options_));
   } catch (const pjrt::Error& error) {
-    TORCH_CHECK(false, "torch_tpu made a program that the compiler refuses. This is a defect of torch_tpu; please report it with "
-                "this text.\n", error.what(), "\n", source);
+    TORCH_CHECK(false,
+                "torch_tpu made a program that the compiler refuses. This is a defect of torch_tpu; please "
+                "report it with "
+                "this text.\n",
+                error.what(), "\n", source);
   }
   const auto took = std::chrono::steady_clock::now() - start;
   ++counters().compilations;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled programs, in memory and on disk.
 //
-// On disk each program is a file named by the hash of the program, of the compile options, and of the plugin's build.
-// Entries are machine code that this process will run, so a folder that others can write to is not used. Files appear whole
-// (written aside, then renamed), so several processes may share the folder. A damaged entry is compiled again.
+// On disk each program is a file named by the hash of the program, of the compile options, and of the
+// plugin's build. Entries are machine code that this process will run, so a folder that others can write to
+// is not used. Files appear whole (written aside, then renamed), so several processes may share the folder. A
+// damaged entry is compiled again.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ namespace tpu::runtime {
 class ProgramCache {
  public:
   // `text` gives the program's text at a miss, when it has to be compiled.
-  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, const std::function<std::string()>& text);
+  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program,
+                                              const std::function<std::string()>& text);
   void clear_memory() { programs_.clear(); }
   size_t size() const { return programs_.size(); }
 

@@ -18,7 +18,22 @@
 namespace tpu::runtime {
 namespace {
 
-enum Tag : uint64_t { kNone = 1, kWhole, kUnset, kViewed, kIrregular, kHostNumber, kHostTensor, kList, kInt, kDouble, kBool, kComplex, kText, kOther };
+enum Tag : uint64_t {
+  kNone = 1,
+  kWhole,
+  kUnset,
+  kViewed,
+  kIrregular,
+  kHostNumber,
+  kHostTensor,
+  kList,
+  kInt,
+  kDouble,
+  kBool,
+  kComplex,
+  kText,
+  kOther
+};
 
 void hash_dims(hlo::Hasher& h, c10::IntArrayRef dims) {
   for (int64_t d : dims) h.word(static_cast<uint64_t>(d));
@@ -26,8 +41,9 @@ void hash_dims(hlo::Hasher& h, c10::IntArrayRef dims) {
 
 [[noreturn]] void mixed_devices(const std::string& name, c10::Device a, c10::Device b) {
   const bool cpu = a.is_cpu() || b.is_cpu();
-  TORCH_CHECK(false, name, ": Expected all tensors to be on the same device, but found at least two devices, ", a, " and ", b,
-              "! Move one of them, for instance with .to(\"", cpu ? (a.is_cpu() ? b : a) : a, "\").",
+  TORCH_CHECK(false, name,
+              ": Expected all tensors to be on the same device, but found at least two devices, ", a, " and ",
+              b, "! Move one of them, for instance with .to(\"", cpu ? (a.is_cpu() ? b : a) : a, "\").",
               cpu ? " (A CPU tensor without dimensions is taken as a number.)" : "");
 }
 
@@ -40,7 +56,8 @@ class Gatherer {
     const c10::Device device = t.device();
     if (device.type() != kDevice) {
       if (graph_ && device.is_cpu() && t.dim() != 0) {
-        h_.word(kHostTensor << 32 | static_cast<uint64_t>(t.scalar_type()) << 8 | static_cast<uint64_t>(t.dim()));
+        h_.word(kHostTensor << 32 | static_cast<uint64_t>(t.scalar_type()) << 8 |
+                static_cast<uint64_t>(t.dim()));
         return hash_dims(h_, t.sizes());
       }
       if (!device.is_cpu() || t.dim() != 0 || written || t.layout() != c10::kStrided) {
@@ -50,11 +67,14 @@ class Gatherer {
       const bool wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
       return h_.word(kHostNumber << 32 | static_cast<uint64_t>(t.scalar_type()) << 1 | wrapped);
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == c10::kStrided, name_, ": expected dense tensors, got one with layout ", t.layout(),
+    TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == c10::kStrided, name_,
+                                ": expected dense tensors, got one with layout ", t.layout(),
                                 ". Sparse tensors are not supported on tpu; use .to_dense().");
     Cell& cell = cell_of(t);
-    if (!call_.chip) call_.chip = cell.chip;
-    else if (call_.chip != cell.chip) mixed_devices(name_, c10::Device(kDevice, call_.chip->index()), device);
+    if (!call_.chip)
+      call_.chip = cell.chip;
+    else if (call_.chip != cell.chip)
+      mixed_devices(name_, c10::Device(kDevice, call_.chip->index()), device);
     const uint64_t dtype = static_cast<uint64_t>(t.scalar_type());
     std::unique_ptr<View> view;
     if (is_whole(t, cell)) {
@@ -82,13 +102,20 @@ class Gatherer {
   void number(const c10::IValue& v, const Argument& kind, bool by_value) {
     uint64_t tag = kOther;
     bool is_default = false;
-    if (v.isInt()) tag = kInt;
-    else if (v.isDouble()) tag = kDouble;
-    else if (v.isBool()) tag = kBool;
-    else if (v.isComplexDouble()) tag = kComplex;
-    else if (v.isNone()) tag = kNone;
+    if (v.isInt())
+      tag = kInt;
+    else if (v.isDouble())
+      tag = kDouble;
+    else if (v.isBool())
+      tag = kBool;
+    else if (v.isComplexDouble())
+      tag = kComplex;
+    else if (v.isNone())
+      tag = kNone;
     if (kind.has_default && (tag == kInt || tag == kDouble || tag == kBool))
-      is_default = (tag == kDouble ? v.toDouble() : tag == kInt ? static_cast<double>(v.toInt()) : v.toBool()) == kind.default_number;
+      is_default = (tag == kDouble ? v.toDouble()
+                    : tag == kInt  ? static_cast<double>(v.toInt())
+                                   : v.toBool()) == kind.default_number;
     h_.word(tag << 32 | is_default);
     if (by_value || tag == kOther) attribute(v);
   }
@@ -128,7 +155,8 @@ class Gatherer {
 
   void finish() {
     if (!host_.empty()) {
-      if (call_.chip) mixed_devices(name_, c10::Device(kDevice, call_.chip->index()), host_.front()->device());
+      if (call_.chip)
+        mixed_devices(name_, c10::Device(kDevice, call_.chip->index()), host_.front()->device());
       TORCH_CHECK(false, name_, ": expected tensors on tpu, got one on ", host_.front()->device());
     }
     call_.key = h_.done();
@@ -188,8 +216,8 @@ int Call::index_of(const at::Tensor& tensor) const {
   return -1;
 }
 
-void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argument> kinds, uint64_t depends_on, bool graph,
-            const std::string& name) {
+void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argument> kinds,
+            uint64_t depends_on, bool graph, const std::string& name) {
   call.arguments = arguments;
   Gatherer g(call, name, graph);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -198,9 +226,12 @@ void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argum
     const int at = static_cast<int>(i);
     switch (kind.kind) {
       case Argument::kTensor:
-        if (v.isTensor()) g.tensor(v.toTensor(), at, kind.written);
-        else if (v.isNone()) g.mark(kNone);
-        else g.attribute(v);
+        if (v.isTensor())
+          g.tensor(v.toTensor(), at, kind.written);
+        else if (v.isNone())
+          g.mark(kNone);
+        else
+          g.attribute(v);
         break;
       case Argument::kTensorList:
         if (v.isNone()) {
@@ -211,12 +242,16 @@ void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argum
           const auto list = v.toListRef();
           g.mark(kList << 32 | list.size());
           for (const auto& element : list) {
-            if (element.isTensor()) g.tensor(element.toTensor(), at, kind.written);
-            else g.mark(kNone);
+            if (element.isTensor())
+              g.tensor(element.toTensor(), at, kind.written);
+            else
+              g.mark(kNone);
           }
         }
         break;
-      case Argument::kNumber: g.number(v, kind, i < 64 && (depends_on >> i & 1)); break;
+      case Argument::kNumber:
+        g.number(v, kind, i < 64 && (depends_on >> i & 1));
+        break;
       case Argument::kNumberList:
         if (v.isNone()) {
           g.mark(kNone);
@@ -231,8 +266,11 @@ void gather(Call& call, at::ArrayRef<c10::IValue> arguments, c10::ArrayRef<Argum
         }
         break;
       case Argument::kGenerator:
-      case Argument::kIgnored: break;
-      case Argument::kAttribute: g.attribute(v); break;
+      case Argument::kIgnored:
+        break;
+      case Argument::kAttribute:
+        g.attribute(v);
+        break;
     }
   }
   g.finish();
@@ -253,27 +291,42 @@ Bits bits_of(const c10::IValue& v, size_t element, hlo::DType dtype) {
   const auto real = [&] { return s.isComplex() ? s.toComplexDouble().real() : s.toDouble(); };
   // Like a cast in C, and without the undefined part: numbers beyond the range wrap.
   const auto whole = [&]() -> int64_t {
-    if (s.isIntegral(/*includeBool=*/true)) return s.type() == c10::ScalarType::UInt64 ? static_cast<int64_t>(s.toUInt64()) : s.toLong();
+    if (s.isIntegral(/*includeBool=*/true))
+      return s.type() == c10::ScalarType::UInt64 ? static_cast<int64_t>(s.toUInt64()) : s.toLong();
     const double d = real();
-    if (d >= 9223372036854775808.0) return d < 18446744073709551616.0 ? static_cast<int64_t>(static_cast<uint64_t>(d)) : INT64_MAX;
+    if (d >= 9223372036854775808.0)
+      return d < 18446744073709551616.0 ? static_cast<int64_t>(static_cast<uint64_t>(d)) : INT64_MAX;
     return d >= -9223372036854775808.0 ? static_cast<int64_t>(d) : INT64_MIN;
   };
   switch (dtype) {
-    case hlo::DType::kPred: return pack<uint8_t>(s.isComplex() ? s.toComplexDouble() != c10::complex<double>(0) : s.isFloatingPoint() ? real() != 0 : whole() != 0);
+    case hlo::DType::kPred:
+      return pack<uint8_t>(s.isComplex()         ? s.toComplexDouble() != c10::complex<double>(0)
+                           : s.isFloatingPoint() ? real() != 0
+                                                 : whole() != 0);
     case hlo::DType::kS8:
-    case hlo::DType::kU8: return pack(static_cast<uint8_t>(whole()));
+    case hlo::DType::kU8:
+      return pack(static_cast<uint8_t>(whole()));
     case hlo::DType::kS16:
-    case hlo::DType::kU16: return pack(static_cast<uint16_t>(whole()));
+    case hlo::DType::kU16:
+      return pack(static_cast<uint16_t>(whole()));
     case hlo::DType::kS32:
-    case hlo::DType::kU32: return pack(static_cast<uint32_t>(whole()));
+    case hlo::DType::kU32:
+      return pack(static_cast<uint32_t>(whole()));
     case hlo::DType::kS64:
-    case hlo::DType::kU64: return pack(static_cast<uint64_t>(whole()));
-    case hlo::DType::kF16: return pack(c10::Half(static_cast<float>(real())));
-    case hlo::DType::kBF16: return pack(c10::BFloat16(static_cast<float>(real())));
-    case hlo::DType::kF32: return pack(static_cast<float>(real()));
-    case hlo::DType::kF64: return pack(real());
-    case hlo::DType::kF8E4M3FN: return pack(c10::Float8_e4m3fn(static_cast<float>(real())));
-    case hlo::DType::kF8E5M2: return pack(c10::Float8_e5m2(static_cast<float>(real())));
+    case hlo::DType::kU64:
+      return pack(static_cast<uint64_t>(whole()));
+    case hlo::DType::kF16:
+      return pack(c10::Half(static_cast<float>(real())));
+    case hlo::DType::kBF16:
+      return pack(c10::BFloat16(static_cast<float>(real())));
+    case hlo::DType::kF32:
+      return pack(static_cast<float>(real()));
+    case hlo::DType::kF64:
+      return pack(real());
+    case hlo::DType::kF8E4M3FN:
+      return pack(c10::Float8_e4m3fn(static_cast<float>(real())));
+    case hlo::DType::kF8E5M2:
+      return pack(c10::Float8_e5m2(static_cast<float>(real())));
     case hlo::DType::kC64: {
       const auto c = s.toComplexFloat();
       const float parts[2] = {c.real(), c.imag()};

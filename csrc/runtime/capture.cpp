@@ -28,7 +28,10 @@ int64_t span_of(const at::Tensor& tensor) {
 Capture* Capture::active() { return active_capture; }
 
 Capture::Capture(const Call& call, Chip& chip)
-    : call_(call), recording_(chip, /*capturing=*/true), shadow_of_tensor_(call.tensors.size(), -1), outer_(active_capture) {
+    : call_(call),
+      recording_(chip, /*capturing=*/true),
+      shadow_of_tensor_(call.tensors.size(), -1),
+      outer_(active_capture) {
   std::unordered_map<const Cell*, int> users;
   for (const Cell* cell : call.cells) ++users[cell];
   for (size_t i = 0; i < call.tensors.size(); ++i) {
@@ -48,8 +51,8 @@ Capture::Capture(const Call& call, Chip& chip)
       const hlo::Type type = cell.array->type();
       hlo::Value base = recording_.placeholder(type, origin);
       const int64_t span = span_of(tensor);
-      shadow->span = call.views[i] && users[&cell] == 1 && span > 0 && lower::dtype_of(tensor.scalar_type()) == type.dtype &&
-                     !call.views[i]->covers;
+      shadow->span = call.views[i] && users[&cell] == 1 && span > 0 &&
+                     lower::dtype_of(tensor.scalar_type()) == type.dtype && !call.views[i]->covers;
       if (shadow->span) {
         // The offset is a run-time operand: the graph is the same wherever the view lies.
         const int64_t size[] = {span}, stride[] = {1};
@@ -91,23 +94,26 @@ hlo::Value Capture::foreign(const c10::Storage& storage) {
   for (const Foreign& known : foreign_)
     if (known.storage.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) return known.value;
   Cell& cell = cell_of(storage);
-  TORCH_CHECK(cell.chip == &recording_.chip(), "torch.compile: a graph runs on one chip; it has tensors on ", recording_.chip().name(),
-              " and ", cell.chip->name());
+  TORCH_CHECK(cell.chip == &recording_.chip(), "torch.compile: a graph runs on one chip; it has tensors on ",
+              recording_.chip().name(), " and ", cell.chip->name());
   if (cell.array->pending()) cell.array->recording()->force();
   const int index = static_cast<int>(call_.tensors.size() + foreign_.size());
-  hlo::Value value = recording_.placeholder(cell.array->type(), {Origin::kArray, index, 0, hlo::DType::kF32, 0});
+  hlo::Value value =
+      recording_.placeholder(cell.array->type(), {Origin::kArray, index, 0, hlo::DType::kF32, 0});
   foreign_.push_back({storage, cell.array, value});
   return value;
 }
 
 int Capture::host_input(const at::Tensor& tensor) const {
   for (size_t i = 0; i < call_.arguments.size(); ++i)
-    if (call_.arguments[i].isTensor() && call_.arguments[i].toTensor().is_same(tensor)) return static_cast<int>(i);
+    if (call_.arguments[i].isTensor() && call_.arguments[i].toTensor().is_same(tensor))
+      return static_cast<int>(i);
   return -1;
 }
 
 at::Tensor Capture::copy_of_host(const at::Tensor& tensor) {
-  const hlo::Type type{lower::dtype_of(tensor.scalar_type()), hlo::Dims(tensor.sizes().begin(), tensor.sizes().end())};
+  const hlo::Type type{lower::dtype_of(tensor.scalar_type()),
+                       hlo::Dims(tensor.sizes().begin(), tensor.sizes().end())};
   at::Tensor dense = tensor.contiguous();
   Origin origin;
   hlo::Value value;
@@ -117,7 +123,8 @@ at::Tensor Capture::copy_of_host(const at::Tensor& tensor) {
     value = recording_.operand(recording_.chip().from_host(dense.data_ptr(), type), origin);
   }
   ArrayRef array(new Array(recording_.chip(), type, recording_, value));
-  return make_tensor(recording_.chip(), tensor.scalar_type(), dense.sizes(), dense.strides(), std::move(array));
+  return make_tensor(recording_.chip(), tensor.scalar_type(), dense.sizes(), dense.strides(),
+                     std::move(array));
 }
 
 std::unique_ptr<Plan> Capture::finish(const std::vector<at::Tensor>& results, const char* name) {
@@ -143,7 +150,8 @@ std::unique_ptr<Plan> Capture::finish(const std::vector<at::Tensor>& results, co
       auto start = [this, index](size_t, int64_t, hlo::DType dtype) {
         return recording_.placeholder({dtype, {}}, {Origin::kStart, index, Origin::kWholeOffset, dtype, 0});
       };
-      hlo::Value part = hlo::reshape(bit_cast(after->value(), shadow->base.dtype()), shadow->view->tensor_sizes);
+      hlo::Value part =
+          hlo::reshape(bit_cast(after->value(), shadow->base.dtype()), shadow->view->tensor_sizes);
       hlo::Value whole = write_view(shadow->base, shadow->base.type(), *shadow->view, part, start);
       after = ArrayRef(new Array(recording_.chip(), whole.type(), recording_, whole));
       recording_.replaced_parameter(program.parameter_index(shadow->base), after);
@@ -164,7 +172,8 @@ std::unique_ptr<Plan> Capture::finish(const std::vector<at::Tensor>& results, co
   for (size_t i = 0; i < shadows_.size(); ++i)
     storages.emplace(shadows_[i]->storage.unsafeGetStorageImpl(), -1 - shadows_[i]->tensor);
   for (size_t k = 0; k < foreign_.size(); ++k)
-    storages.emplace(foreign_[k].storage.unsafeGetStorageImpl(), -1 - static_cast<int>(call_.tensors.size() + k));
+    storages.emplace(foreign_[k].storage.unsafeGetStorageImpl(),
+                     -1 - static_cast<int>(call_.tensors.size() + k));
   for (const at::Tensor& result : results) {
     if (!result.defined()) {
       plan->results.push_back({Plan::kEmpty, c10::ScalarType::Float, {}, {}, 0});
@@ -179,7 +188,8 @@ std::unique_ptr<Plan> Capture::finish(const std::vector<at::Tensor>& results, co
       if (cell.array && cell.array->recording() != &recording_) {
         foreign(result.storage());  // a constant handed back as it is
         plan->closure.push_back(result.storage());
-        found = storages.emplace(impl, -1 - static_cast<int>(call_.tensors.size() + foreign_.size() - 1)).first;
+        found =
+            storages.emplace(impl, -1 - static_cast<int>(call_.tensors.size() + foreign_.size() - 1)).first;
       } else {
         if (cell.array) slot = slot_of(cell.array);
         found = storages.emplace(impl, static_cast<int>(plan->storages.size())).first;
@@ -188,8 +198,8 @@ std::unique_ptr<Plan> Capture::finish(const std::vector<at::Tensor>& results, co
     }
     const bool relative = found->second < 0 && -1 - found->second < static_cast<int>(call_.tensors.size()) &&
                           shadows_[shadow_of_tensor_[-1 - found->second]]->span;
-    plan->results.push_back({found->second, result.scalar_type(), result.sizes().vec(), result.strides().vec(),
-                             result.storage_offset(), relative});
+    plan->results.push_back({found->second, result.scalar_type(), result.sizes().vec(),
+                             result.strides().vec(), result.storage_offset(), relative});
   }
   fill_plan(*plan, recording_, recording_.compile(&wanted), name);
   return plan;
@@ -211,7 +221,8 @@ std::vector<c10::IValue> CompiledFunction::operator()(std::vector<c10::IValue> i
     const hlo::Hash key = h.done();
     Chip& chip = call.chip ? *call.chip : runtime::chip(current_chip());
     call.chip = &chip;
-    if (Capture::active()) return graph_(std::move(inputs));  // a compiled function inside of another graph is part of it
+    if (Capture::active())
+      return graph_(std::move(inputs));  // a compiled function inside of another graph is part of it
     if (auto found = memo_.find(key); found != memo_.end()) entry = found->second;
     if (!entry) {
       entry = std::make_shared<Entry>();
@@ -219,13 +230,15 @@ std::vector<c10::IValue> CompiledFunction::operator()(std::vector<c10::IValue> i
         if (cell->array && cell->array->pending()) cell->array->recording()->launch();
       Capture capture(call, chip);
       std::vector<c10::IValue> shadows = inputs;
-      for (size_t i = 0; i < call.tensors.size(); ++i) shadows[call.argument_of[i]] = capture.shadow(static_cast<int>(i));
+      for (size_t i = 0; i < call.tensors.size(); ++i)
+        shadows[call.argument_of[i]] = capture.shadow(static_cast<int>(i));
       guard.unlock();  // the graph is Python
       std::vector<c10::IValue> outputs = graph_(std::move(shadows));
       guard.lock();
       std::vector<at::Tensor> results;
       for (c10::IValue& output : outputs) {
-        const bool tensor = output.isTensor() && (!output.toTensor().defined() || on_device(output.toTensor()));
+        const bool tensor =
+            output.isTensor() && (!output.toTensor().defined() || on_device(output.toTensor()));
         entry->is_tensor.push_back(tensor);
         entry->outputs.push_back(tensor ? c10::IValue() : output);
         if (tensor) results.push_back(output.toTensor());

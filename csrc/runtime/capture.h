@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture: a graph of torch.compile runs once through the same dispatcher, on shadows of its inputs, and the whole recording
-// becomes one plan. A compiled function is thus one large op: its calls are keyed, remembered and run like those of any op.
+// Capture: a graph of torch.compile runs once through the same dispatcher, on shadows of its inputs, and the
+// whole recording becomes one plan. A compiled function is thus one large op: its calls are keyed, remembered
+// and run like those of any op.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +35,8 @@ class Capture {
   // A CPU tensor on the chip: an input of the graph is read at each call, any other one is a constant.
   at::Tensor copy_of_host(const at::Tensor& tensor);
 
-  // The tensor that stands for tensor `index` of the call: same sizes and strides, over a storage of the capture.
+  // The tensor that stands for tensor `index` of the call: same sizes and strides, over a storage of the
+  // capture.
   at::Tensor shadow(int index);
   // Compiles what the graph recorded. `results`: its new tensors.
   std::unique_ptr<Plan> finish(const std::vector<at::Tensor>& results, const char* name);
@@ -43,10 +45,10 @@ class Capture {
   struct Shadow {  // of a storage
     c10::Storage storage;
     ArrayRef initial;
-    int tensor;             // first tensor of the call on it
-    bool span = false;      // holds just the part of the storage that the tensor spans
+    int tensor;                  // first tensor of the call on it
+    bool span = false;           // holds just the part of the storage that the tensor spans
     std::unique_ptr<View> view;  // of the span
-    hlo::Value base;        // value of the whole storage, for spans
+    hlo::Value base;             // value of the whole storage, for spans
   };
   struct Foreign {
     c10::Storage storage;

@@ -25,7 +25,10 @@ std::string mib(int64_t bytes) {
 }  // namespace
 
 Chip::Chip(int index, pjrt::Device device, int64_t limit)
-    : index_(index), device_(std::move(device)), recording_(std::make_unique<Recording>(*this)), launches_(kLogSize) {
+    : index_(index),
+      device_(std::move(device)),
+      recording_(std::make_unique<Recording>(*this)),
+      launches_(kLogSize) {
   memory_.limit = limit;
 }
 
@@ -73,7 +76,8 @@ void Chip::to_host(const ArrayRef& array, void* data) {
     check_fork();
     if (array->pending()) array->recording()->force();
     TORCH_CHECK(array->buffer() != nullptr,
-                "this tensor has no value: the program that should have made it failed earlier (its error was raised then)");
+                "this tensor has no value: the program that should have made it failed earlier (its error "
+                "was raised then)");
     ++counters().syncs;
     try {
       done = array->pjrt_buffer().to_host(data, array->type().bytes());
@@ -117,7 +121,8 @@ void Chip::synchronize() {
     {
       std::lock_guard guard(lock());
       if (!unsettled_first_) break;
-      // An array whose last reference is going away right now waits for the lock to unlink itself: leave it alone.
+      // An array whose last reference is going away right now waits for the lock to unlink itself: leave it
+      // alone.
       if (unsettled_first_->references() == 0) {
         unlink(*unsettled_first_);
         continue;
@@ -143,8 +148,10 @@ std::vector<ArrayRef> Chip::unsettled() {
   std::vector<ArrayRef> result;
   for (Array* array = unsettled_first_; array;) {
     Array* next = array->unsettled_next_;
-    if (!array->buffer() || array->pjrt_buffer().ready().is_ready()) unlink(*array);
-    else if (array->references() > 0) result.emplace_back(array);
+    if (!array->buffer() || array->pjrt_buffer().ready().is_ready())
+      unlink(*array);
+    else if (array->references() > 0)
+      result.emplace_back(array);
     array = next;
   }
   return result;
@@ -185,11 +192,12 @@ void Chip::reserve(int64_t bytes, const char* op) {
   drop_scalars();
   if (memory_.live + bytes <= memory_.limit) return;
   ++memory_.out_of_memory;
-  TORCH_CHECK_WITH(OutOfMemoryError, false, name(), " is out of memory: ", op, " needs ", mib(bytes), " more, and ",
-                   mib(memory_.live), " of ", mib(memory_.limit), " are in use by ", memory_.arrays,
-                   " arrays (peak ", mib(memory_.peak),
-                   "). Delete tensors that are no longer needed, use a smaller batch or a smaller dtype, or run under "
-                   "torch.no_grad() where no gradient is needed.");
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, name(), " is out of memory: ", op, " needs ", mib(bytes), " more, and ",
+      mib(memory_.live), " of ", mib(memory_.limit), " are in use by ", memory_.arrays, " arrays (peak ",
+      mib(memory_.peak),
+      "). Delete tensors that are no longer needed, use a smaller batch or a smaller dtype, or run under "
+      "torch.no_grad() where no gradient is needed.");
 }
 
 uint64_t Chip::log_launch(const char* op, Location where) {
@@ -221,8 +229,10 @@ void Chip::link(Array& array) {
 
 void Chip::unlink(Array& array) {
   if (!array.unsettled_next_ && !array.unsettled_previous_ && unsettled_first_ != &array) return;
-  (array.unsettled_previous_ ? array.unsettled_previous_->unsettled_next_ : unsettled_first_) = array.unsettled_next_;
-  (array.unsettled_next_ ? array.unsettled_next_->unsettled_previous_ : unsettled_last_) = array.unsettled_previous_;
+  (array.unsettled_previous_ ? array.unsettled_previous_->unsettled_next_ : unsettled_first_) =
+      array.unsettled_next_;
+  (array.unsettled_next_ ? array.unsettled_next_->unsettled_previous_ : unsettled_last_) =
+      array.unsettled_previous_;
   array.unsettled_next_ = array.unsettled_previous_ = nullptr;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chip (real or virtual), the client it belongs to, and what lives on it: arrays, memory accounts, the open recording.
+// A chip (real or virtual), the client it belongs to, and what lives on it: arrays, memory accounts, the open
+// recording.
 #pragma once
 
 #include <deque>
@@ -22,12 +23,12 @@ class Recording;
 std::recursive_mutex& lock();
 
 struct MemoryAccount {
-  int64_t live = 0;        // bytes in arrays now
-  int64_t peak = 0;        // highest `live` since the last reset
-  int64_t limit = 0;       // bytes; 0: none
-  int64_t allocated = 0;   // bytes ever
-  int64_t freed = 0;       // bytes ever
-  int64_t arrays = 0;      // arrays now
+  int64_t live = 0;         // bytes in arrays now
+  int64_t peak = 0;         // highest `live` since the last reset
+  int64_t limit = 0;        // bytes; 0: none
+  int64_t allocated = 0;    // bytes ever
+  int64_t freed = 0;        // bytes ever
+  int64_t arrays = 0;       // arrays now
   int64_t allocations = 0;  // arrays ever
   int64_t out_of_memory = 0;
 };
@@ -64,12 +65,12 @@ class Chip {
   void to_host(const ArrayRef& array, void* data);
 
   // ---- waiting
-  void synchronize();              // launches the recording, waits for all arrays, raises what went wrong
+  void synchronize();  // launches the recording, waits for all arrays, raises what went wrong
   void await(const ArrayRef& array);
-  bool idle();                     // whether all launched work is done; does not launch or wait
+  bool idle();                        // whether all launched work is done; does not launch or wait
   std::vector<ArrayRef> unsettled();  // arrays that are not ready yet
   void add_check(Check check);
-  void run_checks(bool wait);      // raises the first condition that does not hold
+  void run_checks(bool wait);  // raises the first condition that does not hold
 
   // ---- memory
   MemoryAccount& memory() { return memory_; }
@@ -79,7 +80,8 @@ class Chip {
 
   // ---- the log of launches: which op, called from where
   uint64_t log_launch(const char* op, Location where);
-  std::string describe_launch(uint64_t launch) const;  // "add.Tensor, called at train.py:12 in step"; "" if forgotten
+  std::string describe_launch(
+      uint64_t launch) const;  // "add.Tensor, called at train.py:12 in step"; "" if forgotten
 
   // The list of arrays that may not be ready yet.
   void link(Array& array);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of the process. Python reads the TORCH_TPU_* variables and hands them over once, before the first tensor.
+// Settings of the process. Python reads the TORCH_TPU_* variables and hands them over once, before the first
+// tensor.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ Counters& counters() {
 
 void reset_counters() {
   Counters& c = counters();
-  for (auto* counter : {&c.compilations, &c.memory_hits, &c.disk_hits, &c.launches, &c.syncs, &c.compile_microseconds})
+  for (auto* counter :
+       {&c.compilations, &c.memory_hits, &c.disk_hits, &c.launches, &c.syncs, &c.compile_microseconds})
     counter->store(0);
   std::lock_guard lock(fallback_mutex);
   fallback_counts.clear();

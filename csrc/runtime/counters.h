@@ -14,7 +14,7 @@ struct Counters {
   std::atomic<uint64_t> memory_hits{0};   // programs (or memoised calls) found in memory
   std::atomic<uint64_t> disk_hits{0};     // programs loaded from the cache folder
   std::atomic<uint64_t> launches{0};
-  std::atomic<uint64_t> syncs{0};         // waits of the host for a value
+  std::atomic<uint64_t> syncs{0};  // waits of the host for a value
   std::atomic<uint64_t> compile_microseconds{0};
 };
 

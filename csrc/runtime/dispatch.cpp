@@ -39,7 +39,8 @@ void gather_call(Call& call, Operator& op, at::ArrayRef<c10::IValue> arguments) 
   if (call.chip) return;
   // A factory without tensor arguments runs on the device it names, or on the current one.
   for (const c10::IValue& argument : arguments)
-    if (argument.isDevice() && argument.toDevice().has_index()) call.chip = &chip(argument.toDevice().index());
+    if (argument.isDevice() && argument.toDevice().has_index())
+      call.chip = &chip(argument.toDevice().index());
   if (!call.chip) call.chip = &chip(current_chip());
 }
 
@@ -62,7 +63,9 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
 class Invocation {
  public:
   Invocation(Operator& op, torch::jit::Stack* stack)
-      : op_(op), stack_(stack), count_(op.arguments.size()),
+      : op_(op),
+        stack_(stack),
+        count_(op.arguments.size()),
         arguments_(stack->data() + stack->size() - count_, count_) {}
 
   void run() {
@@ -126,7 +129,8 @@ class Invocation {
 
   template <class F>
   static void for_each_tensor(const c10::IValue& value, const F& f) {
-    if (value.isTensor()) f(value.toTensor());
+    if (value.isTensor())
+      f(value.toTensor());
     else if (value.isList())
       for (const c10::IValue& element : value.toListRef())
         if (element.isTensor()) f(element.toTensor());
@@ -136,8 +140,8 @@ class Invocation {
     std::unique_ptr<Recording> own;
     if (remembers) own = std::make_unique<Recording>(*call_.chip);
     Recording& recording = capture ? capture->recording() : remembers ? *own : call_.chip->recording();
-    TORCH_CHECK(&recording.chip() == call_.chip, op_.name, ": a compiled graph runs on one chip, ", recording.chip().name(),
-                "; this op's tensors are on ", call_.chip->name());
+    TORCH_CHECK(&recording.chip() == call_.chip, op_.name, ": a compiled graph runs on one chip, ",
+                recording.chip().name(), "; this op's tensors are on ", call_.chip->name());
     const Location where = here();
     const size_t checks = recording.check_count();
     std::vector<std::pair<Cell*, ArrayRef>> before;  // to undo
@@ -155,7 +159,8 @@ class Invocation {
         const Recording::Compiled compiled = recording.compile();
         auto plan = make_plan(recording, compiled, fresh, written);
         recording.execute(compiled, op_.name.c_str());
-        // A rule that turned out to depend on a number changes the key of its op: the next call is remembered.
+        // A rule that turned out to depend on a number changes the key of its op: the next call is
+        // remembered.
         if (depended == op_.depends_on) entry_for_plan(entry)->plan = std::move(plan);
       }
     } catch (...) {
@@ -169,18 +174,23 @@ class Invocation {
 
   MemoEntry* entry_for_plan(const std::shared_ptr<MemoEntry>& entry) {
     std::shared_ptr<MemoEntry>& kept = op_.memo[call_.key];  // after a resize the key is another one
-    if (!kept) kept = std::make_shared<MemoEntry>(MemoEntry{entry->has_specs, entry->results, entry->numbers, entry->written, nullptr});
+    if (!kept)
+      kept = std::make_shared<MemoEntry>(
+          MemoEntry{entry->has_specs, entry->results, entry->numbers, entry->written, nullptr});
     return kept.get();
   }
 
   // Binds results to new tensors; returns how many were used.
-  size_t bind_new(lower::Results& results, const MemoEntry& entry, Recording& recording, std::vector<at::Tensor>& fresh) {
+  size_t bind_new(lower::Results& results, const MemoEntry& entry, Recording& recording,
+                  std::vector<at::Tensor>& fresh) {
     size_t count = 0;
     for (const Operator::Return& r : op_.returns)
       if (r.alias < 0) count = r.list ? results.size() : count + 1;
-    TORCH_INTERNAL_ASSERT(count <= results.size(), op_.name, ": the rule gave ", results.size(), " results, the schema has ", count);
-    TORCH_INTERNAL_ASSERT(!entry.has_specs || entry.results.size() == count, op_.name, ": PyTorch's meta kernel gives ",
-                          entry.results.size(), " results, the rule ", count);
+    TORCH_INTERNAL_ASSERT(count <= results.size(), op_.name, ": the rule gave ", results.size(),
+                          " results, the schema has ", count);
+    TORCH_INTERNAL_ASSERT(!entry.has_specs || entry.results.size() == count, op_.name,
+                          ": PyTorch's meta kernel gives ", entry.results.size(), " results, the rule ",
+                          count);
     for (size_t k = 0; k < count; ++k) {
       if (!results[k]) {
         fresh.emplace_back();
@@ -191,7 +201,8 @@ class Invocation {
         spec = entry.results[k];
         check_dims(results[k], spec.sizes);
       } else {
-        spec = {true, lower::scalar_type_of(results[k].dtype()), results[k].dims(), contiguous_strides(results[k].dims())};
+        spec = {true, lower::scalar_type_of(results[k].dtype()), results[k].dims(),
+                contiguous_strides(results[k].dims())};
       }
       hlo::Value value = lower::cast(results[k], lower::dtype_of(spec.dtype));
       hlo::Type memory = memory_type(spec.dtype, spec.sizes, spec.strides);
@@ -200,7 +211,8 @@ class Invocation {
         spec.strides = contiguous_strides(spec.sizes);
         ordered = value;
       }
-      fresh.push_back(make_tensor(*call_.chip, spec.dtype, spec.sizes, spec.strides, recording.wrap(ordered)));
+      fresh.push_back(
+          make_tensor(*call_.chip, spec.dtype, spec.sizes, spec.strides, recording.wrap(ordered)));
     }
     return count;
   }
@@ -214,7 +226,10 @@ class Invocation {
     for (int i : targets) {
       for_each_tensor(arguments_[i], [&](const at::Tensor& tensor) {
         if (!tensor.defined()) return;
-        TORCH_INTERNAL_ASSERT(next < results.size(), op_.name, ": the rule gave ", results.size(), " results, too few");
+        if (next == results.size() && std::find(op_.hidden.begin(), op_.hidden.end(), i) != op_.hidden.end())
+          return;  // running statistics that this call leaves as they are
+        TORCH_INTERNAL_ASSERT(next < results.size(), op_.name, ": the rule gave ", results.size(),
+                              " results, too few");
         hlo::Value value = results[next++];
         if (!value) return;
         const int index = call_.index_of(tensor);
@@ -228,12 +243,14 @@ class Invocation {
   }
 
   void check_dims(hlo::Value value, const std::vector<int64_t>& sizes) const {
-    TORCH_CHECK(value.dims() == sizes, op_.name, ": the rule gives ", value.type().str(), ", PyTorch's meta kernel sizes ",
-                c10::IntArrayRef(sizes), ". This is a defect of torch_tpu; please report it with this text.");
+    TORCH_CHECK(value.dims() == sizes, op_.name, ": the rule gives ", value.type().str(),
+                ", PyTorch's meta kernel sizes ", c10::IntArrayRef(sizes),
+                ". This is a defect of torch_tpu; please report it with this text.");
   }
 
   std::unique_ptr<Plan> make_plan(const Recording& recording, const Recording::Compiled& compiled,
-                                  const std::vector<at::Tensor>& fresh, const std::vector<int>& written) const {
+                                  const std::vector<at::Tensor>& fresh,
+                                  const std::vector<int>& written) const {
     auto plan = std::make_unique<Plan>();
     const auto slot_of = [&](const ArrayRef& array) -> Plan::Slot {
       for (size_t k = 0; k < compiled.arrays.size(); ++k)
@@ -249,8 +266,8 @@ class Invocation {
         continue;
       }
       const Cell& cell = cell_of(tensor);
-      plan->results.push_back({static_cast<int>(plan->storages.size()), tensor.scalar_type(), tensor.sizes().vec(),
-                               tensor.strides().vec(), 0});
+      plan->results.push_back({static_cast<int>(plan->storages.size()), tensor.scalar_type(),
+                               tensor.sizes().vec(), tensor.strides().vec(), 0});
       plan->storages.push_back({slot_of(cell.array), tensor.storage().nbytes(), cell.made_as});
     }
     fill_plan(*plan, recording, compiled, op_.name.c_str());
@@ -297,13 +314,15 @@ void call_operator(Operator& op, torch::jit::Stack* stack) {
   } catch (const hlo::TypeError& error) {
     TORCH_CHECK(false, op.name, ": ", error.what());
   } catch (const pjrt::Error& error) {
-    TORCH_CHECK_WITH(OutOfMemoryError, error.code() != PJRT_Error_Code_RESOURCE_EXHAUSTED, op.name, ": ", error.what());
+    TORCH_CHECK_WITH(OutOfMemoryError, error.code() != PJRT_Error_Code_RESOURCE_EXHAUSTED, op.name, ": ",
+                     error.what());
     TORCH_CHECK(false, op.name, ": ", error.what());
   }
 }
 
 at::Tensor call_operator(Operator& op, std::vector<c10::IValue> arguments) {
-  torch::jit::Stack stack(std::make_move_iterator(arguments.begin()), std::make_move_iterator(arguments.end()));
+  torch::jit::Stack stack(std::make_move_iterator(arguments.begin()),
+                          std::make_move_iterator(arguments.end()));
   call_operator(op, &stack);
   return stack.empty() || !stack[0].isTensor() ? at::Tensor() : stack[0].toTensor();
 }

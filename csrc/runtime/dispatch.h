@@ -2,7 +2,8 @@
 // One way through the system for every op that has a rule.
 //
 //   gather the call and its key -> strict, and seen before: run the plan
-//                               -> else: ask the meta kernel, run the rule in the open recording, bind the results,
+//                               -> else: ask the meta kernel, run the rule in the open recording, bind the
+//                               results,
 //                                  and (strict) compile, remember the plan, execute
 #pragma once
 

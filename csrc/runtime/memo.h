@@ -24,11 +24,11 @@ struct TensorSpec {
 };
 
 struct MemoEntry {
-  bool has_specs = false;           // false: the op has no meta kernel
-  std::vector<TensorSpec> results;  // of new tensors, lists flattened
+  bool has_specs = false;            // false: the op has no meta kernel
+  std::vector<TensorSpec> results;   // of new tensors, lists flattened
   std::vector<c10::IValue> numbers;  // results that are no tensors
-  std::vector<TensorSpec> written;  // of written tensors, after a resize
-  std::unique_ptr<Plan> plan;       // what strict eager runs; null until the first strict call
+  std::vector<TensorSpec> written;   // of written tensors, after a resize
+  std::unique_ptr<Plan> plan;        // what strict eager runs; null until the first strict call
 };
 
 using Memo = std::unordered_map<hlo::Hash, std::shared_ptr<MemoEntry>, KeyHash>;

@@ -14,7 +14,8 @@ namespace {
 at::Tensor shadow(const at::Tensor& tensor) {
   // Wrapped numbers stay on the CPU: Python meta kernels unwrap them.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta).pinned_memory(false));
+  return at::empty_strided(tensor.sizes(), tensor.strides(),
+                           tensor.options().device(c10::kMeta).pinned_memory(false));
 }
 
 c10::IValue shadow(const c10::IValue& value, Argument::Kind kind) {
@@ -39,8 +40,10 @@ TensorSpec spec(const at::Tensor& tensor) {
 }
 
 void collect(const c10::IValue& value, std::vector<TensorSpec>& specs) {
-  if (value.isTensor()) specs.push_back(spec(value.toTensor()));
-  else if (!value.isList()) specs.push_back({.defined = false});
+  if (value.isTensor())
+    specs.push_back(spec(value.toTensor()));
+  else if (!value.isList())
+    specs.push_back({.defined = false});
   else if (value.isTensorList())
     for (const at::Tensor& element : value.toTensorVector()) specs.push_back(spec(element));
 }

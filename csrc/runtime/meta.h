@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's meta kernels: they raise the errors of bad arguments in PyTorch's own words, and tell the sizes, strides and dtypes
-// of results. Asked once for each kind of call (the answer is in the memo).
+// PyTorch's meta kernels: they raise the errors of bad arguments in PyTorch's own words, and tell the sizes,
+// strides and dtypes of results. Asked once for each kind of call (the answer is in the memo).
 #pragma once
 
 #include <ATen/core/stack.h>

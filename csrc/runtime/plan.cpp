@@ -54,10 +54,12 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
     return tensor < count ? *call.cells[tensor] : cell_of(closure[tensor - count]);
   };
 
-  // Draws first, in order, whether or not their numbers are used: the generator moves as it does in eager mode.
+  // Draws first, in order, whether or not their numbers are used: the generator moves as it does in eager
+  // mode.
   c10::SmallVector<ArrayRef, 8> owned(inputs.size());
   for (const Draw& draw : draws)
-    owned[draw.input] = rng_array(chip, draw.argument < 0 ? c10::IValue() : call.arguments[draw.argument], draw.count);
+    owned[draw.input] =
+        rng_array(chip, draw.argument < 0 ? c10::IValue() : call.arguments[draw.argument], draw.count);
 
   c10::SmallVector<Array*, 16> arrays(inputs.size(), nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -67,14 +69,16 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
       case Origin::kArray: {
         Array* array = cell_at(origin.index).array.get();
         if (array->pending()) array->recording()->force();
-        TORCH_CHECK(array->buffer() != nullptr, op, ": an argument has no value: the program that should have made it failed earlier "
+        TORCH_CHECK(array->buffer() != nullptr, op,
+                    ": an argument has no value: the program that should have made it failed earlier "
                     "(its error was raised then)");
         arrays[i] = array;
         break;
       }
       case Origin::kStart: {
-        const int64_t start = origin.element == Origin::kWholeOffset ? call.tensors[origin.index]->storage_offset()
-                                                                     : call.views[origin.index]->starts[origin.element];
+        const int64_t start = origin.element == Origin::kWholeOffset
+                                  ? call.tensors[origin.index]->storage_offset()
+                                  : call.views[origin.index]->starts[origin.element];
         owned[i] = chip.integer(start, origin.dtype);
         arrays[i] = owned[i].get();
         break;
@@ -85,14 +89,19 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
         arrays[i] = owned[i].get();
         break;
       }
-      case Origin::kRng: arrays[i] = owned[i].get(); break;
+      case Origin::kRng:
+        arrays[i] = owned[i].get();
+        break;
       case Origin::kHostTensor: {
         const at::Tensor host = call.arguments[origin.index].toTensor().contiguous();
-        owned[i] = chip.from_host(host.data_ptr(), {origin.dtype, hlo::Dims(host.sizes().begin(), host.sizes().end())});
+        owned[i] = chip.from_host(host.data_ptr(),
+                                  {origin.dtype, hlo::Dims(host.sizes().begin(), host.sizes().end())});
         arrays[i] = owned[i].get();
         break;
       }
-      case Origin::kHeld: arrays[i] = held[origin.index].get(); break;
+      case Origin::kHeld:
+        arrays[i] = held[origin.index].get();
+        break;
     }
   }
 
@@ -118,8 +127,8 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
     }
     chip.reserve(bytes, op);
     c10::SmallVector<PJRT_Buffer*, 8> results(outputs.size());
-    executable->execute({buffers.data(), buffers.size()}, {results.data(), results.size()}, chip.device().get(),
-                        {kept.data(), kept.size()});
+    executable->execute({buffers.data(), buffers.size()}, {results.data(), results.size()},
+                        chip.device().get(), {kept.data(), kept.size()});
     ++counters().launches;
     const Location where = here();
     const uint64_t number = chip.log_launch(op, where);
@@ -127,7 +136,8 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
     const pjrt::Api& api = runtime().client().api();
     for (size_t k = 0; k < outputs.size(); ++k)
       made[k] = ArrayRef(new Array(chip, outputs[k], pjrt::Buffer(api, results[k]), number));
-    for (const CheckNote& check : checks) chip.add_check({made[check.output], check.what, check.message, check.op, where});
+    for (const CheckNote& check : checks)
+      chip.add_check({made[check.output], check.what, check.message, check.op, where});
   }
   const auto slot = [&](Slot s) -> ArrayRef {
     if (s == kEmpty) return {};
@@ -135,7 +145,8 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
   };
   // Read all before the first write: a result may be what a written storage had before.
   c10::SmallVector<c10::Storage, 4> fresh;
-  for (const NewStorage& storage : storages) fresh.push_back(make_storage(chip, storage.bytes, storage.made_as, slot(storage.slot)));
+  for (const NewStorage& storage : storages)
+    fresh.push_back(make_storage(chip, storage.bytes, storage.made_as, slot(storage.slot)));
   c10::SmallVector<ArrayRef, 4> after;
   for (const Write& write : writes) after.push_back(slot(write.slot));
   for (size_t k = 0; k < writes.size(); ++k) cell_at(writes[k].tensor).array = std::move(after[k]);
@@ -148,14 +159,15 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
       continue;
     }
     if (result.storage >= 0) {
-      tensors.push_back(make_tensor(fresh[result.storage], result.dtype, result.sizes, result.strides, result.offset));
+      tensors.push_back(
+          make_tensor(fresh[result.storage], result.dtype, result.sizes, result.strides, result.offset));
       continue;
     }
     const int tensor = -1 - result.storage;
     const auto count = static_cast<int>(call.tensors.size());
     const int64_t offset = result.offset + (result.relative ? call.tensors[tensor]->storage_offset() : 0);
-    tensors.push_back(make_tensor(tensor < count ? call.tensors[tensor]->storage() : closure[tensor - count], result.dtype,
-                                  result.sizes, result.strides, offset));
+    tensors.push_back(make_tensor(tensor < count ? call.tensors[tensor]->storage() : closure[tensor - count],
+                                  result.dtype, result.sizes, result.strides, offset));
   }
   return tensors;
 }

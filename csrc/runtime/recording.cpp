@@ -37,9 +37,9 @@ hlo::Value Recording::value_of(const ArrayRef& array, Origin origin) {
   if (array->recording() == this) return array->value();
   if (array->pending()) array->recording()->force();
   TORCH_CHECK(array->buffer() != nullptr,
-              "this tensor has no value: the program that should have made it failed earlier (its error was raised then)");
-  if (auto found = input_of_.find(array.get()); found != input_of_.end())
-    return inputs_[found->second].value;
+              "this tensor has no value: the program that should have made it failed earlier (its error was "
+              "raised then)");
+  if (auto found = input_of_.find(array.get()); found != input_of_.end()) return inputs_[found->second].value;
   input_of_.emplace(array.get(), program_->parameter_count());
   return parameter(array->type(), {array, origin, {}});
 }
@@ -49,10 +49,13 @@ hlo::Value Recording::operand(ArrayRef array, Origin origin) {
   return parameter(type, {std::move(array), origin, {}});
 }
 
-hlo::Value Recording::placeholder(const hlo::Type& type, Origin origin) { return parameter(type, {{}, origin, {}}); }
+hlo::Value Recording::placeholder(const hlo::Type& type, Origin origin) {
+  return parameter(type, {{}, origin, {}});
+}
 
 ArrayRef Recording::wrap(hlo::Value value) {
-  // Only arrays of storages are passed on: several parameters may hold the same number, and a plan must tell them apart.
+  // Only arrays of storages are passed on: several parameters may hold the same number, and a plan must tell
+  // them apart.
   if (int index = program_->parameter_index(value);
       index >= 0 && inputs_[index].array && inputs_[index].origin.kind == Origin::kArray)
     return inputs_[index].array;
@@ -62,12 +65,15 @@ ArrayRef Recording::wrap(hlo::Value value) {
 void Recording::replaced(const ArrayRef& before, const ArrayRef& after) {
   if (!before || before == after || !after->pending()) return;
   int root = -1;
-  if (auto found = roots_.find(before.get()); found != roots_.end()) root = found->second;
-  else if (auto input = input_of_.find(before.get()); input != input_of_.end()) root = input->second;
+  if (auto found = roots_.find(before.get()); found != roots_.end())
+    root = found->second;
+  else if (auto input = input_of_.find(before.get()); input != input_of_.end())
+    root = input->second;
   if (root >= 0) roots_[after.get()] = root;
 }
 
-void Recording::require(hlo::Value ok, const char* what, std::string message, std::string op, Location where) {
+void Recording::require(hlo::Value ok, const char* what, std::string message, std::string op,
+                        Location where) {
   checks_.push_back({ok, what, std::move(message), std::move(op), where});
 }
 
@@ -103,19 +109,24 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   for (const PendingCheck& check : checks_) outputs.push_back(check.ok);
   if (outputs.empty()) return result;
   hlo::Closed closed = program_->close(outputs, donations, false);
-  result.executable = program_cache().get(closed.hash, [&] { return program_->close(outputs, donations).text; });
+  result.executable =
+      program_cache().get(closed.hash, [&] { return program_->close(outputs, donations).text; });
   result.parameters = std::move(closed.parameters);
   result.outputs = std::move(closed.outputs);
   for (size_t k = 0; k < result.parameters.size(); ++k)
     for (const auto& donation : donations)
-      if (donation.parameter == result.parameters[k]) result.donations.push_back({static_cast<int>(k), donation.output});
+      if (donation.parameter == result.parameters[k])
+        result.donations.push_back({static_cast<int>(k), donation.output});
   return result;
 }
 
 void Recording::force() {
-  TORCH_CHECK(!capturing_, "torch.compile: the value of a tensor is needed while the graph is being compiled, and it exists only "
-              "when the compiled function runs. .item(), .tolist(), .cpu(), print and branches on a tensor's value can't be part "
-              "of a compiled graph: take them out of it, or use torch.where or torch.cond.");
+  TORCH_CHECK(
+      !capturing_,
+      "torch.compile: the value of a tensor is needed while the graph is being compiled, and it exists only "
+      "when the compiled function runs. .item(), .tolist(), .cpu(), print and branches on a tensor's value "
+      "can't be part "
+      "of a compiled graph: take them out of it, or use torch.where or torch.cond.");
   launch();
 }
 

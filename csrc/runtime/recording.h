@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recording: ops collected into one program, with what its parameters stand for and which arrays wait for its results.
+// A recording: ops collected into one program, with what its parameters stand for and which arrays wait for
+// its results.
 //
-// All modes use it; they differ in when launch() is called. Strict eager records one op and launches. Fused eager lets ops
-// collect. A capture (runtime/capture.h) records a whole graph and makes a plan of it instead of launching.
+// All modes use it; they differ in when launch() is called. Strict eager records one op and launches. Fused
+// eager lets ops collect. A capture (runtime/capture.h) records a whole graph and makes a plan of it instead
+// of launching.
 #pragma once
 
 #include <memory>
@@ -19,11 +21,13 @@ namespace tpu::runtime {
 struct Origin {
   enum Kind : uint8_t {
     kArray,   // the array of the storage of tensor `index` of the call
-    kStart,   // where the view of tensor `index` starts along level `element` (runtime/views.h), or its storage offset
+    kStart,   // where the view of tensor `index` starts along level `element` (runtime/views.h), or its
+              // storage offset
     kScalar,  // number `element` of argument `index`, as `dtype`
-    kRng,     // the state of the generator in argument `index` (-1: the chip's own), before it moves on by `count`
+    kRng,     // the state of the generator in argument `index` (-1: the chip's own), before it moves on by
+              // `count`
     kHostTensor,  // the elements of argument `index`, a CPU tensor that a graph copies to the chip
-    kHeld,    // an array that the recording holds itself
+    kHeld,        // an array that the recording holds itself
   };
   static constexpr int kWholeOffset = -1;  // as `element` of kStart
   Kind kind = kHeld;
@@ -48,7 +52,8 @@ class Recording {
   // ---- values
   // The value of an array here: its own pending value, or a parameter (one for each array).
   hlo::Value value_of(const ArrayRef& array, Origin origin = {});
-  // A parameter of its own, also if an equal operand is there: programs must not depend on numbers being equal.
+  // A parameter of its own, also if an equal operand is there: programs must not depend on numbers being
+  // equal.
   hlo::Value operand(ArrayRef array, Origin origin);
   // A parameter without an array, for captures.
   hlo::Value placeholder(const hlo::Type& type, Origin origin);
@@ -69,8 +74,8 @@ class Recording {
   // What was compiled and which of its parts are what; for plans.
   struct Compiled {
     std::shared_ptr<const pjrt::Executable> executable;
-    std::vector<int> parameters;     // argument k is this recording's parameter parameters[k]
-    std::vector<Array*> arrays;      // output k is the value of arrays[k]; outputs behind them are checks
+    std::vector<int> parameters;  // argument k is this recording's parameter parameters[k]
+    std::vector<Array*> arrays;   // output k is the value of arrays[k]; outputs behind them are checks
     std::vector<hlo::Type> outputs;
     struct Donation {
       int argument, output;
@@ -79,8 +84,8 @@ class Recording {
   };
   // The program of the arrays that are still wanted (`wanted`: of just those).
   Compiled compile(const std::vector<Array*>* wanted = nullptr);
-  // Runs what compile() gave; its arrays become concrete, and the recording is empty again. If it fails the recording is
-  // empty too, and its arrays have no value. `op`: what to call the launch in messages.
+  // Runs what compile() gave; its arrays become concrete, and the recording is empty again. If it fails the
+  // recording is empty too, and its arrays have no value. `op`: what to call the launch in messages.
   void execute(const Compiled& compiled, const char* op = nullptr);
   // compile() and execute(), if there is anything to do.
   void launch(const char* op = nullptr);
@@ -122,10 +127,10 @@ class Recording {
   Chip& chip_;
   bool capturing_;
   std::unique_ptr<hlo::Program> program_;
-  std::vector<Input> inputs_;                        // by parameter
-  std::unordered_map<const Array*, int> input_of_;   // parameter of an array
-  std::unordered_map<const Array*, int> roots_;      // pending array -> parameter whose storage it took over
-  std::vector<Array*> pending_;                      // null: gone
+  std::vector<Input> inputs_;                       // by parameter
+  std::unordered_map<const Array*, int> input_of_;  // parameter of an array
+  std::unordered_map<const Array*, int> roots_;     // pending array -> parameter whose storage it took over
+  std::vector<Array*> pending_;                     // null: gone
   size_t live_ = 0;
   std::vector<PendingCheck> checks_;
   const char* first_op_ = nullptr;

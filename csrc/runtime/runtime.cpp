@@ -29,7 +29,8 @@ const Config& config() { return current; }
 
 void configure(Config given) {
   std::lock_guard guard(lock());
-  TORCH_CHECK(!instance.load(), "torch_tpu is configured before the first tensor on the device; it is in use already");
+  TORCH_CHECK(!instance.load(),
+              "torch_tpu is configured before the first tensor on the device; it is in use already");
   current = std::move(given);
 }
 
@@ -59,22 +60,25 @@ Runtime::Runtime() {
   const auto& devices = client_->devices();
   TORCH_CHECK(!devices.empty(), "the PJRT plugin ", current.plugin, " has no device for this process");
   TORCH_CHECK(!current.is_virtual || static_cast<int>(devices.size()) >= current.chips, "the PJRT plugin ",
-              current.plugin, " gives ", devices.size(), " virtual chips, and TORCH_TPU_VIRTUAL_CHIPS asks for ",
-              current.chips);
+              current.plugin, " gives ", devices.size(),
+              " virtual chips, and TORCH_TPU_VIRTUAL_CHIPS asks for ", current.chips);
   const size_t count = current.is_virtual ? static_cast<size_t>(current.chips) : devices.size();
   for (size_t i = 0; i < count; ++i)
-    chips_.push_back(std::make_unique<Chip>(static_cast<int>(i), devices[i], current.is_virtual ? current.memory_limit : 0));
+    chips_.push_back(std::make_unique<Chip>(static_cast<int>(i), devices[i],
+                                            current.is_virtual ? current.memory_limit : 0));
 }
 
 Chip& Runtime::chip(int index) {
-  TORCH_CHECK(index >= 0 && index < chip_count(), "tpu:", index, ": expected a chip index from 0 to ", chip_count() - 1,
-              ", got ", index, ". This process has ", chip_count(), " chip", chip_count() == 1 ? "" : "s",
+  TORCH_CHECK(index >= 0 && index < chip_count(), "tpu:", index, ": expected a chip index from 0 to ",
+              chip_count() - 1, ", got ", index, ". This process has ", chip_count(), " chip",
+              chip_count() == 1 ? "" : "s",
               current.is_virtual ? " (TORCH_TPU_VIRTUAL_CHIPS sets the number of virtual ones)." : ".");
   return *chips_[index];
 }
 
 Runtime& runtime() {
-  if (Runtime* made = instance.load(std::memory_order_acquire)) [[likely]] return *made;
+  if (Runtime* made = instance.load(std::memory_order_acquire)) [[likely]]
+    return *made;
   std::lock_guard guard(lock());
   if (Runtime* made = instance.load()) return *made;
   static bool handler = (pthread_atfork(nullptr, nullptr, after_fork_in_child), true);
@@ -117,30 +121,49 @@ bool forked() { return is_forked.load(std::memory_order_relaxed); }
 
 void check_fork() {
   TORCH_CHECK(!forked(),
-              "tpu: this process was forked from one that uses the device, and the runtime's threads do not survive a fork. "
-              "Start processes with the 'spawn' method (torch.multiprocessing.set_start_method('spawn')), or use the device "
+              "tpu: this process was forked from one that uses the device, and the runtime's threads do not "
+              "survive a fork. "
+              "Start processes with the 'spawn' method (torch.multiprocessing.set_start_method('spawn')), or "
+              "use the device "
               "only after the fork.");
 }
 
 PJRT_Buffer_Type pjrt_type(hlo::DType dtype) {
   switch (dtype) {
-    case hlo::DType::kPred: return PJRT_Buffer_Type_PRED;
-    case hlo::DType::kS8: return PJRT_Buffer_Type_S8;
-    case hlo::DType::kS16: return PJRT_Buffer_Type_S16;
-    case hlo::DType::kS32: return PJRT_Buffer_Type_S32;
-    case hlo::DType::kS64: return PJRT_Buffer_Type_S64;
-    case hlo::DType::kU8: return PJRT_Buffer_Type_U8;
-    case hlo::DType::kU16: return PJRT_Buffer_Type_U16;
-    case hlo::DType::kU32: return PJRT_Buffer_Type_U32;
-    case hlo::DType::kU64: return PJRT_Buffer_Type_U64;
-    case hlo::DType::kF16: return PJRT_Buffer_Type_F16;
-    case hlo::DType::kBF16: return PJRT_Buffer_Type_BF16;
-    case hlo::DType::kF32: return PJRT_Buffer_Type_F32;
-    case hlo::DType::kF64: return PJRT_Buffer_Type_F64;
-    case hlo::DType::kC64: return PJRT_Buffer_Type_C64;
-    case hlo::DType::kC128: return PJRT_Buffer_Type_C128;
-    case hlo::DType::kF8E4M3FN: return PJRT_Buffer_Type_F8E4M3FN;
-    case hlo::DType::kF8E5M2: return PJRT_Buffer_Type_F8E5M2;
+    case hlo::DType::kPred:
+      return PJRT_Buffer_Type_PRED;
+    case hlo::DType::kS8:
+      return PJRT_Buffer_Type_S8;
+    case hlo::DType::kS16:
+      return PJRT_Buffer_Type_S16;
+    case hlo::DType::kS32:
+      return PJRT_Buffer_Type_S32;
+    case hlo::DType::kS64:
+      return PJRT_Buffer_Type_S64;
+    case hlo::DType::kU8:
+      return PJRT_Buffer_Type_U8;
+    case hlo::DType::kU16:
+      return PJRT_Buffer_Type_U16;
+    case hlo::DType::kU32:
+      return PJRT_Buffer_Type_U32;
+    case hlo::DType::kU64:
+      return PJRT_Buffer_Type_U64;
+    case hlo::DType::kF16:
+      return PJRT_Buffer_Type_F16;
+    case hlo::DType::kBF16:
+      return PJRT_Buffer_Type_BF16;
+    case hlo::DType::kF32:
+      return PJRT_Buffer_Type_F32;
+    case hlo::DType::kF64:
+      return PJRT_Buffer_Type_F64;
+    case hlo::DType::kC64:
+      return PJRT_Buffer_Type_C64;
+    case hlo::DType::kC128:
+      return PJRT_Buffer_Type_C128;
+    case hlo::DType::kF8E4M3FN:
+      return PJRT_Buffer_Type_F8E4M3FN;
+    case hlo::DType::kF8E5M2:
+      return PJRT_Buffer_Type_F8E5M2;
   }
   return PJRT_Buffer_Type_INVALID;
 }

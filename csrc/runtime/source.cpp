@@ -11,14 +11,22 @@ RngHook rng_hook = nullptr;
 hlo::Value baked(hlo::Program& p, const c10::IValue& number, size_t element, hlo::DType dtype) {
   const c10::Scalar s = number_of(number, element);
   if (hlo::is_complex(dtype)) return hlo::constant(p, {dtype, {}}, std::complex<double>(s.toComplexDouble()));
-  if (hlo::is_floating(dtype)) return hlo::constant(p, {dtype, {}}, s.isComplex() ? s.toComplexDouble().real() : s.toDouble());
+  if (hlo::is_floating(dtype))
+    return hlo::constant(p, {dtype, {}}, s.isComplex() ? s.toComplexDouble().real() : s.toDouble());
   const Bits bits = bits_of(number, element, dtype);
   int64_t value = static_cast<int64_t>(bits.low);
   switch (dtype) {  // sign-extend what was packed
-    case hlo::DType::kS8: value = static_cast<int8_t>(bits.low); break;
-    case hlo::DType::kS16: value = static_cast<int16_t>(bits.low); break;
-    case hlo::DType::kS32: value = static_cast<int32_t>(bits.low); break;
-    default: break;
+    case hlo::DType::kS8:
+      value = static_cast<int8_t>(bits.low);
+      break;
+    case hlo::DType::kS16:
+      value = static_cast<int16_t>(bits.low);
+      break;
+    case hlo::DType::kS32:
+      value = static_cast<int32_t>(bits.low);
+      break;
+    default:
+      break;
   }
   return hlo::constant(p, {dtype, {}}, value);
 }
@@ -47,7 +55,8 @@ hlo::Value CallSource::base(int index) {
 StartOf CallSource::starts(int index) {
   if (recording_.capturing()) return {};  // where a graph's views begin is part of the graph
   return [this, index](size_t level, int64_t start, hlo::DType dtype) {
-    return recording_.operand(recording_.chip().integer(start, dtype), {Origin::kStart, index, static_cast<int>(level), dtype, 0});
+    return recording_.operand(recording_.chip().integer(start, dtype),
+                              {Origin::kStart, index, static_cast<int>(level), dtype, 0});
   };
 }
 
@@ -86,7 +95,8 @@ hlo::Value CallSource::scalar(const c10::IValue& number, size_t arg, size_t elem
 hlo::Value CallSource::rng_state(const c10::IValue& generator, uint64_t count) {
   const Origin origin{Origin::kRng, op_.generator, 0, hlo::DType::kU64, count};
   if (recording_.capturing()) {
-    TORCH_CHECK(generator.isNone(), op_.name, ": a torch.Generator can't be used inside of a compiled graph on tpu");
+    TORCH_CHECK(generator.isNone(), op_.name,
+                ": a torch.Generator can't be used inside of a compiled graph on tpu");
     return recording_.placeholder({hlo::DType::kU64, {2}}, {Origin::kRng, -1, 0, hlo::DType::kU64, count});
   }
   return recording_.operand(rng_array(recording_.chip(), generator, count), origin);
@@ -104,8 +114,10 @@ bool CallSource::write(int index, hlo::Value elements) {
   hlo::Value after = elements;
   if (view) {
     for (int64_t d = 0; d < tensor.dim(); ++d)
-      TORCH_CHECK(tensor.size(d) <= 1 || tensor.stride(d) != 0, op_.name, ": unsupported operation: more than one element of the "
-                  "written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.");
+      TORCH_CHECK(tensor.size(d) <= 1 || tensor.stride(d) != 0, op_.name,
+                  ": unsupported operation: more than one element of the "
+                  "written-to tensor refers to a single memory location. Please clone() the tensor before "
+                  "performing the operation.");
     const hlo::Type type = array_type(cell, tensor.storage().nbytes());
     after = write_view(view->covers ? hlo::Value() : base(index), type, *view, elements, starts(index));
   }

@@ -22,8 +22,8 @@ class CallSource final : public lower::Source {
   hlo::Value rng_state(const c10::IValue& generator, uint64_t count) override;
   void require(hlo::Value ok, const char* what, const std::string& message) override;
 
-  // Stores `elements` (of the tensor's sizes and dtype) where tensor `index` of the call sees, in a new array of its storage.
-  // False if there is nothing to store.
+  // Stores `elements` (of the tensor's sizes and dtype) where tensor `index` of the call sees, in a new array
+  // of its storage. False if there is nothing to store.
   bool write(int index, hlo::Value elements);
 
  private:

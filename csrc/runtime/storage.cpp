@@ -19,14 +19,17 @@
 namespace tpu::runtime {
 namespace {
 
-// PyTorch and the libraries tell storages apart by address, so each storage gets a range of its own. Nothing is ever
-// mapped there: code that takes a device tensor for host memory faults at once instead of reading garbage.
+// PyTorch and the libraries tell storages apart by address, so each storage gets a range of its own. Nothing
+// is ever mapped there: code that takes a device tensor for host memory faults at once instead of reading
+// garbage.
 constexpr size_t kAddressSpace = size_t{1} << 45;
 
 void* take_address(size_t bytes) {
   static char* base = [] {
-    void* reserved = mmap(nullptr, kAddressSpace, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return reserved == MAP_FAILED ? reinterpret_cast<char*>(uintptr_t{1} << 46) : static_cast<char*>(reserved);
+    void* reserved =
+        mmap(nullptr, kAddressSpace, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return reserved == MAP_FAILED ? reinterpret_cast<char*>(uintptr_t{1} << 46)
+                                  : static_cast<char*>(reserved);
   }();
   static std::atomic<size_t> next{0};
   const size_t step = (bytes + 64) & ~size_t{63};
@@ -38,7 +41,8 @@ void delete_cell(void* cell) { delete static_cast<Cell*>(cell); }
 
 c10::DataPtr make_pointer(Chip& chip, size_t bytes, hlo::Type made_as, ArrayRef array) {
   auto* cell = new Cell{&chip, std::move(array), std::move(made_as)};
-  return {take_address(bytes), cell, &delete_cell, c10::Device(kDevice, static_cast<c10::DeviceIndex>(chip.index()))};
+  return {take_address(bytes), cell, &delete_cell,
+          c10::Device(kDevice, static_cast<c10::DeviceIndex>(chip.index()))};
 }
 
 struct CellAllocator final : c10::Allocator {
@@ -60,13 +64,14 @@ c10::Allocator* allocator() {
 
 c10::Storage make_storage(Chip& chip, size_t bytes, hlo::Type made_as, ArrayRef array) {
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, make_pointer(chip, bytes, std::move(made_as), std::move(array)),
-      allocator(), /*resizable=*/true));
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      make_pointer(chip, bytes, std::move(made_as), std::move(array)), allocator(), /*resizable=*/true));
 }
 
-at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-                       int64_t offset) {
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype, c10::IntArrayRef sizes,
+                       c10::IntArrayRef strides, int64_t offset) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
+                                                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                                          c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
@@ -77,7 +82,8 @@ hlo::Type memory_type(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArr
   std::iota(order.begin(), order.end(), 0);
   bool sorted = true;
   for (size_t i = 1; i < strides.size(); ++i) sorted &= strides[i - 1] >= strides[i];
-  if (!sorted) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  if (!sorted)
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
   hlo::Type type{lower::dtype_of(dtype), {}};
   int64_t expected = 1, span = 1;
   bool dense = true, empty = false;
@@ -98,7 +104,8 @@ hlo::Type memory_type(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArr
   return type;
 }
 
-at::Tensor make_tensor(Chip& chip, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, ArrayRef array) {
+at::Tensor make_tensor(Chip& chip, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                       ArrayRef array) {
   hlo::Type type = array ? array->type() : memory_type(dtype, sizes, strides);
   const size_t bytes = type.bytes();
   return make_tensor(make_storage(chip, bytes, std::move(type), std::move(array)), dtype, sizes, strides);
@@ -106,7 +113,8 @@ at::Tensor make_tensor(Chip& chip, c10::ScalarType dtype, c10::IntArrayRef sizes
 
 Cell& cell_of(const at::Tensor& tensor) {
   const c10::DataPtr& pointer = tensor.storage().data_ptr();
-  TORCH_CHECK(pointer.get_deleter() == &delete_cell, "tpu: expected a tensor with a storage of this device, got one that ",
+  TORCH_CHECK(pointer.get_deleter() == &delete_cell,
+              "tpu: expected a tensor with a storage of this device, got one that ",
               "another device made (device ", tensor.device(), ", storage on ", pointer.device(), ")");
   return *static_cast<Cell*>(pointer.get_context());
 }
@@ -146,8 +154,10 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   hlo::Value old = bit_cast(recording.value_of(cell.array), hlo::DType::kU8);
   hlo::Value flat = hlo::reshape(old, {static_cast<int64_t>(before)});
   const auto now = static_cast<int64_t>(bytes), then = static_cast<int64_t>(before);
-  hlo::Value result = now <= then ? hlo::slice(flat, {0}, {now})
-                                  : hlo::pad(flat, hlo::constant(recording.program(), {hlo::DType::kU8, {}}, 0), {0}, {now - then});
+  hlo::Value result =
+      now <= then
+          ? hlo::slice(flat, {0}, {now})
+          : hlo::pad(flat, hlo::constant(recording.program(), {hlo::DType::kU8, {}}, 0), {0}, {now - then});
   const hlo::DType dtype = cell.array->type().dtype;
   if (dtype != hlo::DType::kPred && bytes % hlo::byte_width(dtype) == 0) result = bit_cast(result, dtype);
   ArrayRef array = recording.wrap(result);

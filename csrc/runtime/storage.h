@@ -19,16 +19,19 @@ c10::Allocator* allocator();
 
 // A storage over a new cell. `array` may be empty: memory that nobody has written.
 c10::Storage make_storage(Chip& chip, size_t bytes, hlo::Type made_as, ArrayRef array = {});
-at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-                       int64_t offset = 0);
-// A tensor over a new storage that is just as large as it has to be. The array's dims are the tensor's in memory order.
+at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype, c10::IntArrayRef sizes,
+                       c10::IntArrayRef strides, int64_t offset = 0);
+// A tensor over a new storage that is just as large as it has to be. The array's dims are the tensor's in
+// memory order.
 at::Tensor make_tensor(Chip& chip, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                        ArrayRef array = {});
-// The type that the array of a dense tensor with these sizes and strides has: dims in memory order. For strides with gaps or
-// overlaps, a flat one of the elements spanned.
+// The type that the array of a dense tensor with these sizes and strides has: dims in memory order. For
+// strides with gaps or overlaps, a flat one of the elements spanned.
 hlo::Type memory_type(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
 
-inline Cell& cell_of(const c10::Storage& storage) { return *static_cast<Cell*>(storage.data_ptr().get_context()); }
+inline Cell& cell_of(const c10::Storage& storage) {
+  return *static_cast<Cell*>(storage.data_ptr().get_context());
+}
 // Raises for a storage that this backend did not make.
 Cell& cell_of(const at::Tensor& tensor);
 Chip& chip_of(const at::Tensor& tensor);

@@ -17,8 +17,10 @@ struct Run {  // one tensor dim that has extent and stride
   int64_t size, stride;
 };
 
-// Fits the runs into levels with the given strides (descending, each dividing the one before, the last one 1).
-bool fit(const std::vector<Run>& runs, const std::vector<int64_t>& level_strides, int64_t total, int64_t offset, View& view) {
+// Fits the runs into levels with the given strides (descending, each dividing the one before, the last one
+// 1).
+bool fit(const std::vector<Run>& runs, const std::vector<int64_t>& level_strides, int64_t total,
+         int64_t offset, View& view) {
   const size_t count = level_strides.size();
   view.levels.resize(count);
   view.starts.resize(count);
@@ -69,7 +71,8 @@ std::vector<int64_t> chain(std::vector<int64_t> strides, const std::vector<int64
 
 void finish(View& view) {
   view.covers = true;
-  for (size_t i = 0; i < view.levels.size(); ++i) view.covers &= view.starts_at_zero(i) || view.levels[i] == 1;
+  for (size_t i = 0; i < view.levels.size(); ++i)
+    view.covers &= view.starts_at_zero(i) || view.levels[i] == 1;
   for (size_t d = 0; d < view.level_of.size(); ++d)
     if (view.level_of[d] < 0 && view.tensor_sizes[d] != 1) view.covers = false;
   view.plain = view.covers;
@@ -126,7 +129,8 @@ Value flat_indices(hlo::Program& p, const View& view, const StartOf& start) {
   Value index = hlo::broadcast_to(offset ? offset : hlo::constant(p, {dtype, {}}, view.starts[0]), type.dims);
   for (size_t d = 0; d < view.tensor_sizes.size(); ++d)
     if (view.tensor_sizes[d] > 1 && view.tensor_strides[d] != 0)
-      index = index + hlo::iota(p, type, static_cast<int>(d)) * hlo::constant(p, type, view.tensor_strides[d]);
+      index =
+          index + hlo::iota(p, type, static_cast<int>(d)) * hlo::constant(p, type, view.tensor_strides[d]);
   return index;
 }
 
@@ -149,7 +153,8 @@ Value to_tensor(Value x, const View& view) {
   x = hlo::transpose(x, order);
   std::sort(dims.begin(), dims.end());
   bool broadcasts = false;
-  for (size_t d = 0; d < view.level_of.size(); ++d) broadcasts |= view.level_of[d] < 0 && view.tensor_sizes[d] != 1;
+  for (size_t d = 0; d < view.level_of.size(); ++d)
+    broadcasts |= view.level_of[d] < 0 && view.tensor_sizes[d] != 1;
   return broadcasts ? hlo::broadcast_in_dim(x, view.tensor_sizes, dims) : hlo::reshape(x, view.tensor_sizes);
 }
 
@@ -163,7 +168,8 @@ Value to_levels(Value x, const View& view) {
   x = hlo::reshape(x, kept);
   std::vector<int> order(dims.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return view.level_of[dims[a]] < view.level_of[dims[b]]; });
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return view.level_of[dims[a]] < view.level_of[dims[b]]; });
   return hlo::reshape(hlo::transpose(x, order), view.sizes);
 }
 
@@ -171,7 +177,8 @@ Value to_levels(Value x, const View& view) {
 Value split_complex(Value x) {
   Dims dims = x.dims();
   dims.push_back(1);
-  Value parts = hlo::concatenate({hlo::reshape(hlo::real(x), dims), hlo::reshape(hlo::imag(x), dims)}, x.rank());
+  Value parts =
+      hlo::concatenate({hlo::reshape(hlo::real(x), dims), hlo::reshape(hlo::imag(x), dims)}, x.rank());
   return hlo::reshape(parts, bit_cast_dims(x.type(), hlo::real_of(x.dtype())));
 }
 
@@ -243,8 +250,12 @@ Value read_view(Value array, const View& view, DType dtype, const StartOf& start
     const Dims sizes = view.tensor_sizes;
     Value index = hlo::reshape(flat_indices(p, view, start), {hlo::product(sizes), 1});
     Value picked = hlo::gather(hlo::reshape(x, {view.total}), index,
-                               {.offset_dims = {}, .collapsed_slice_dims = {0}, .operand_batching_dims = {},
-                                .start_indices_batching_dims = {}, .start_index_map = {0}, .index_vector_dim = 1},
+                               {.offset_dims = {},
+                                .collapsed_slice_dims = {0},
+                                .operand_batching_dims = {},
+                                .start_indices_batching_dims = {},
+                                .start_index_map = {0},
+                                .index_vector_dim = 1},
                                {1});
     return hlo::reshape(picked, sizes);
   }
@@ -261,21 +272,27 @@ Value read_view(Value array, const View& view, DType dtype, const StartOf& start
   return to_tensor(x, view);
 }
 
-Value write_view(Value array, const hlo::Type& array_type, const View& view, Value elements, const StartOf& start) {
+Value write_view(Value array, const hlo::Type& array_type, const View& view, Value elements,
+                 const StartOf& start) {
   const DType dtype = elements.dtype();
   if (elements.numel() == 0) return array;
   hlo::Program& p = elements.program();
   if (view.covers)
-    return hlo::reshape(bit_cast(hlo::reshape(to_levels(elements, view), bit_cast_dims(array_type, dtype)), array_type.dtype),
-                        array_type.dims);
+    return hlo::reshape(
+        bit_cast(hlo::reshape(to_levels(elements, view), bit_cast_dims(array_type, dtype)), array_type.dtype),
+        array_type.dims);
   Value base = bit_cast(array, dtype);
   const int64_t seen = base.numel();
   if (view.irregular) {
     Value flat = hlo::reshape(base, {seen});
     Value index = hlo::reshape(flat_indices(p, view, start), {elements.numel(), 1});
     base = hlo::scatter(flat, index, hlo::reshape(elements, {elements.numel()}),
-                        {.update_window_dims = {}, .inserted_window_dims = {0}, .input_batching_dims = {},
-                         .scatter_indices_batching_dims = {}, .scatter_dims_to_operand_dims = {0}, .index_vector_dim = 1},
+                        {.update_window_dims = {},
+                         .inserted_window_dims = {0},
+                         .input_batching_dims = {},
+                         .scatter_indices_batching_dims = {},
+                         .scatter_dims_to_operand_dims = {0},
+                         .index_vector_dim = 1},
                         nullptr);
   } else {
     Value at, whole;
@@ -296,7 +313,8 @@ Value write_view(Value array, const hlo::Type& array_type, const View& view, Val
         interior[i] = view.sizes[i] > 1 ? view.steps[i] - 1 : 0;
         if (interior[i] == 0) continue;
         Value at = hlo::iota(p, {DType::kS32, extents}, static_cast<int>(i));
-        Value here = hlo::eq(hlo::remainder(at, hlo::constant(p, at.type(), view.steps[i])), hlo::zeros_like(at));
+        Value here =
+            hlo::eq(hlo::remainder(at, hlo::constant(p, at.type(), view.steps[i])), hlo::zeros_like(at));
         hit = hit ? hlo::and_(hit, here) : here;
       }
       Value fill = hlo::constant(p, {dtype, {}}, 0);
@@ -309,14 +327,15 @@ Value write_view(Value array, const hlo::Type& array_type, const View& view, Val
   Value bytes = bit_cast(hlo::reshape(base, bit_cast_dims(array_type, dtype)), array_type.dtype);
   if (bytes.numel() != array_type.numel()) {  // bytes behind the last whole element of the tensor's dtype
     Value flat = hlo::reshape(array, {array_type.numel()});
-    bytes = hlo::concatenate({hlo::reshape(bytes, {bytes.numel()}),
-                              hlo::slice(flat, {bytes.numel()}, {array_type.numel()})}, 0);
+    bytes = hlo::concatenate(
+        {hlo::reshape(bytes, {bytes.numel()}), hlo::slice(flat, {bytes.numel()}, {array_type.numel()})}, 0);
   }
   return hlo::reshape(bytes, array_type.dims);
 }
 
 hlo::Dims bit_cast_dims(const hlo::Type& type, DType dtype) {
-  const auto from = static_cast<int64_t>(hlo::byte_width(type.dtype)), to = static_cast<int64_t>(hlo::byte_width(dtype));
+  const auto from = static_cast<int64_t>(hlo::byte_width(type.dtype)),
+             to = static_cast<int64_t>(hlo::byte_width(dtype));
   Dims dims = type.dims;
   if (from == to) return dims;
   if (dims.empty()) dims = {1};
@@ -343,7 +362,8 @@ Value bit_cast(Value x, DType dtype) {
     if (parts.numel() != whole) parts = hlo::slice(hlo::reshape(parts, {parts.numel()}), {0}, {whole});
     return join_complex(parts, dims);
   }
-  const auto from = static_cast<int64_t>(hlo::byte_width(x.dtype())), to = static_cast<int64_t>(hlo::byte_width(dtype));
+  const auto from = static_cast<int64_t>(hlo::byte_width(x.dtype())),
+             to = static_cast<int64_t>(hlo::byte_width(dtype));
   if (from == to) return hlo::bitcast_convert(x, dtype);
   if (from > to) return hlo::reshape(hlo::bitcast_convert(x, dtype), dims);
   const int64_t group = to / from;

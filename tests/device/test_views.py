@@ -185,7 +185,9 @@ def bits(x: torch.Tensor) -> torch.Tensor:
     return dense.view(-1).view(torch.uint8)
 
 
-def compare(seed: int, steps: list[tuple[str, Step]], expected: tuple[torch.Tensor, ...], got: tuple[torch.Tensor, ...]):
+def compare(
+    seed: int, steps: list[tuple[str, Step]], expected: tuple[torch.Tensor, ...], got: tuple[torch.Tensor, ...]
+):
     names = [name for name, _ in steps] + ["base"]
     for i, (e, g) in enumerate(zip(expected, got, strict=True)):
         assert e.shape == g.shape and e.stride() == g.cpu().stride() and e.dtype == g.dtype, (seed, names[: i + 1])
