@@ -13,7 +13,7 @@ def coefficients(function, count):
     """Of `function` on [-1, 1], without the last ones that no double sees."""
     angles = [mp.pi * (j + mp.mpf(1) / 2) / POINTS for j in range(POINTS)]
     values = [function(mp.cos(angle)) for angle in angles]
-    series = [2 * sum(v * mp.cos(k * a) for v, a in zip(values, angles)) / POINTS for k in range(count)]
+    series = [2 * sum(v * mp.cos(k * a) for v, a in zip(values, angles, strict=True)) / POINTS for k in range(count)]
     series[0] /= 2
     largest = max(abs(c) for c in series)
     while abs(series[-1]) < largest * SMALL:
@@ -54,14 +54,17 @@ def hankel(order, q):
 
 
 def zeta(x):
+    """The argument of the Airy functions' exponentials: 2/3 x^(3/2)."""
     return 2 * x ** (mp.mpf(3) / 2) / 3
 
 
 def from_zeta(z):
+    """The inverse of zeta."""
     return (3 * z / 2) ** (mp.mpf(2) / 3)
 
 
 def airy_decay(z):
+    """Ai without its exponential decay, as a function of zeta."""
     x = from_zeta(z)
     return 2 * mp.sqrt(mp.pi) * x**QUARTER * mp.exp(z) * mp.airyai(x)
 
@@ -79,6 +82,7 @@ def airy_wave(q):
 
 
 def erfcx_scaled(s):
+    """erfcx in the variable that the table uses, which maps the half line to [0, 1]."""
     if s > 1 - mp.mpf(10) ** -15:
         return 2 / mp.sqrt(mp.pi)
     x = mp.mpf(15) / 4 * (1 + s) / (1 - s)
@@ -86,6 +90,7 @@ def erfcx_scaled(s):
 
 
 def ndtri_correction(w):
+    """What ndtri adds to its leading terms, as a function of the reciprocal of sqrt(-2 log p)."""
     y = 1 / w
     near = y - mp.log(y) / y
     z = mp.findroot(
@@ -97,6 +102,7 @@ def ndtri_correction(w):
 
 
 def i(order, x):
+    """The modified Bessel function I."""
     return mp.besseli(order, x)
 
 

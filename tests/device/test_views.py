@@ -53,7 +53,7 @@ def _expand(x: torch.Tensor, r: random.Random) -> Step | None:
         return None
     sizes = [r.randint(2, 3) if s == 1 else -1 for s in x.shape]
     front = [r.randint(1, 2)] if r.random() < 0.4 else []
-    return lambda t: t.expand(*front, *sizes)
+    return (lambda t: t.expand(*front, *sizes)) if front or sizes else None
 
 
 def _reshape(x: torch.Tensor, r: random.Random) -> Step | None:
