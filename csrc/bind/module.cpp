@@ -8,8 +8,11 @@
 #include "bind/compiled.h"
 #include "bind/python.h"
 #include "device/generator.h"
+#include "device/operators.h"
 #include "device/register.h"
 #include "lower/tables.h"
+#include "runtime/ahead.h"
+#include "runtime/cache.h"
 #include "runtime/chip.h"
 #include "runtime/config.h"
 #include "runtime/counters.h"
@@ -174,6 +177,19 @@ PYBIND11_MODULE(_C, m) {
               THPGenerator_Wrap(device::default_generator(static_cast<c10::DeviceIndex>(index))));
         }));
   m.def("rules", &rules);
+  m.def("collect_programs", [](bool on) {
+    std::lock_guard guard(runtime::lock());
+    runtime::program_cache().collect(on);
+  });
+  m.def("take_programs", [] {
+    std::lock_guard guard(runtime::lock());
+    return runtime::program_cache().take_collected();
+  });
+  m.def("row_of", [](const std::string& overload) -> std::string {
+    const runtime::Operator* op = device::find_operator(overload);
+    return op ? op->row->op : "";
+  });
+  m.def("compile_ahead", wrapped(&runtime::compile_ahead), py::arg("plugin"), py::arg("topology"), py::arg("text"));
   m.def("useless_rows", &device::useless_rows);
 }
 

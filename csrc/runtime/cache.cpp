@@ -150,8 +150,14 @@ void ProgramCache::store(const std::string& path, const pjrt::Executable& execut
   if (!whole || ::rename(aside.c_str(), path.c_str()) != 0) ::unlink(aside.c_str());
 }
 
+void ProgramCache::collect(bool on) {
+  collects_ = on;
+  collected_.clear();
+}
+
 std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program,
                                                           const std::function<std::string()>& text) {
+  if (collects_) collected_.push_back(text());
   if (auto found = programs_.find(program); found != programs_.end()) {
     ++counters().memory_hits;
     return found->second;

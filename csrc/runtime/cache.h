@@ -12,6 +12,8 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "hlo/program.h"
 #include "pjrt/client.h"
@@ -23,6 +25,9 @@ class ProgramCache {
   // `text` gives the program's text at a miss, when it has to be compiled.
   std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program,
                                               const std::function<std::string()>& text);
+  // Keeps the text of each program that is asked for from now on, for checks with another compiler.
+  void collect(bool on);
+  std::vector<std::string> take_collected() { return std::exchange(collected_, {}); }
   void clear_memory() { programs_.clear(); }
   size_t size() const { return programs_.size(); }
 
@@ -37,6 +42,8 @@ class ProgramCache {
   std::unordered_map<hlo::Hash, std::shared_ptr<const pjrt::Executable>, HashOfHash> programs_;
   std::string options_, folder_;
   bool ready_ = false;
+  bool collects_ = false;
+  std::vector<std::string> collected_;
 };
 
 ProgramCache& program_cache();  // under lock()
