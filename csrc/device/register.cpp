@@ -18,6 +18,25 @@ struct Kernel final : c10::OperatorKernel {
   runtime::Operator* op;
 };
 
+// For the products that PyTorch hands conjugated tensors to as they are (its BLAS takes them so).
+struct ResolvingKernel final : c10::OperatorKernel {
+  explicit ResolvingKernel(runtime::Operator* op) : op(op) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const size_t count = op->arguments.size();
+    for (size_t i = 0; i < count; ++i) {
+      c10::IValue& argument = torch::jit::peek(*stack, i, count);
+      if (!argument.isTensor() || !argument.toTensor().defined() || !argument.toTensor().is_conj()) continue;
+      TORCH_CHECK_NOT_IMPLEMENTED(
+          !op->arguments[i].written, op->name,
+          ": expected an output without lazy conjugation on tpu, got a conjugated view. Write "
+          "into a tensor of its own and copy it.");
+      argument = argument.toTensor().resolve_conj();
+    }
+    runtime::call_operator(*op, stack);
+  }
+  runtime::Operator* op;
+};
+
 bool has_kernel(const runtime::Operator& op, c10::DispatchKey key) {
   return op.handle.hasKernelForDispatchKey(key);
 }
@@ -34,7 +53,11 @@ void register_rows() {
     // A kernel of ours on a composite op would take its autograd away.
     if (has_kernel(*op, c10::DispatchKey::CompositeImplicitAutograd)) continue;
     if (has_kernel(*op, c10::DispatchKey::PrivateUse1)) continue;  // written by hand
-    library.impl(op->name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op)));
+    if (has_kernel(*op, c10::DispatchKey::Conjugate))
+      library.impl(op->name.c_str(),
+                   torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ResolvingKernel>(op)));
+    else
+      library.impl(op->name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op)));
   }
 }
 

@@ -13,6 +13,10 @@ namespace tpu::lower {
 
 using namespace tpu::hlo;
 
+static Value bool_add(Value x, Value y) { return x.dtype() == DType::kPred ? x | y : x + y; }
+
+static Value bool_multiply(Value x, Value y) { return x.dtype() == DType::kPred ? x & y : x * y; }
+
 // ---- combinators of this family
 
 // Two operands of a common dtype, computed in opmath.
@@ -23,6 +27,33 @@ static Rule wide(Value (*f)(Value, Value)) {
   };
 }
 
+// The operands of a product or quotient. As in PyTorch, a number keeps its precision: bf16 * 0.1 multiplies by 0.1 in f32.
+static std::pair<Value, Value> factors(Args& a, DType common) {
+  auto read = [&](size_t i) {
+    Value x = a.ivalue(i).isTensor() ? a[i] : a.scalar(i, wide(common));
+    return convert(x.rank() == 0 ? x : convert(x, common), wide(common));
+  };
+  Value x = read(0), y = read(1);
+  Dims dims = broadcast_dims(x.dims(), y.dims());
+  return {broadcast_to(x, dims), broadcast_to(y, dims)};
+}
+
+static Value multiply_rule(Args& a) {
+  auto [x, y] = factors(a, a.result_type({0, 1}));
+  return bool_multiply(x, y);
+}
+
+static Value divide_rule(Args& a) {
+  DType common = a.result_type({0, 1});
+  auto [x, y] = factors(a, is_floating(common) || is_complex(common) ? common : a.default_float());
+  return x / y;
+}
+
+static Value floor_divide_rule(Args& a) {
+  auto [x, y] = factors(a, a.result_type({0, 1}));
+  return floor_divide(x, y);
+}
+
 // For ops that do nothing to integers.
 static Rule rounding(Value (*f)(Value)) {
   return [f](Args& a) {
@@ -31,12 +62,13 @@ static Rule rounding(Value (*f)(Value)) {
   };
 }
 
-// f(x, alpha * y) for the arguments at places x and y; alpha is argument 2.
+// f(x, alpha * y) for the arguments at places x and y; alpha is argument 2, and rounded like any other number.
 static Rule sum(size_t x, size_t y, Value (*f)(Value, Value)) {
   return [x, y, f](Args& a) {
     auto xs = a.promoted_wide({x, y});
-    Value scaled = a.is_default(2) ? xs[1] : xs[1] * a.scalar_like(2, xs[1]);
-    return f(xs[0], scaled);
+    if (a.is_default(2)) return f(xs[0], xs[1]);
+    Value alpha = convert(a.scalar(2, a.result_type({x, y})), xs[1].dtype());
+    return f(xs[0], xs[1] * broadcast_to(alpha, xs[1].dims()));
   };
 }
 
@@ -58,10 +90,6 @@ static Rule ignoring_nan(Value (*f)(Value, Value)) {
 
 // ---- single ops
 
-static Value bool_add(Value x, Value y) { return x.dtype() == DType::kPred ? x | y : x + y; }
-
-static Value bool_multiply(Value x, Value y) { return x.dtype() == DType::kPred ? x & y : x * y; }
-
 static Value angle(Value x) {
   if (is_complex(x.dtype())) return atan2(imag(x), real(x));
   Value result = select(lt(x, 0.0), constant_like(x, M_PI), zeros_like(x));
@@ -80,12 +108,9 @@ static Value clamp_rule(Args& a) {
 static Value digamma_rule(Value x) { return select(eq(x, 0.0), copysign(infinity_like(x), -x), digamma(x)); }
 
 static Value divide_mode(Args& a) {
-  if (!a.has(2)) {
-    auto xs = a.promoted_floating({0, 1});
-    return xs[0] / xs[1];
-  }
+  if (!a.has(2)) return divide_rule(a);
+  if (a.string(2) == "floor") return floor_divide_rule(a);
   auto xs = a.promoted_wide({0, 1});
-  if (a.string(2) == "floor") return floor_divide(xs[0], xs[1]);
   return truncate(convert(xs[0] / xs[1], a.result_type({0, 1})));  // the quotient of halves is rounded first
 }
 
@@ -316,7 +341,7 @@ const Table pointwise_table = {
     {"angle", floating(angle)},
     {"asin", floating(asin)},
     {"asinh", floating(asinh)},
-    {"atan", floating(atan)},
+    {"atan", floating(arc_tangent)},
     {"atan2", promoted_floating(atan2)},
     {"atanh", floating(atanh)},
     {"bitwise_and.Tensor", promoted(and_)},
@@ -337,7 +362,7 @@ const Table pointwise_table = {
     {"cos", floating(cosine)},
     {"cosh", floating(cosh)},
     {"digamma", floating(digamma_rule)},
-    {"div.Tensor", promoted_floating(divide)},
+    {"div.Tensor", divide_rule},
     {"div.Tensor_mode", divide_mode},
     {"erf", floating(erf)},
     {"erfc", floating(erfc)},
@@ -346,7 +371,7 @@ const Table pointwise_table = {
     {"exp2", floating(power_of_2)},
     {"expm1", floating(exponential_minus_one)},
     {"floor", rounding(floor)},
-    {"floor_divide", wide(floor_divide)},
+    {"floor_divide", floor_divide_rule},
     {"fmax", ignoring_nan(maximum)},
     {"fmin", ignoring_nan(minimum)},
     {"fmod.Tensor", wide(remainder)},
@@ -372,7 +397,7 @@ const Table pointwise_table = {
     {"logit", logit},
     {"maximum", promoted(maximum)},
     {"minimum", promoted(minimum)},
-    {"mul.Tensor", wide(bool_multiply)},
+    {"mul.Tensor", multiply_rule},
     {"nan_to_num", nan_to_num},
     {"neg", unary(negate)},
     {"nextafter", promoted(next_after)},

@@ -30,6 +30,13 @@ Value truncate(Value x) {
   return select(lt(x, zeros_like(x)), ceil(x), floor(x));
 }
 
+// XLA:CPU's f64 kernel for long arrays mixes up its elements; it is right with two operands.
+Value arc_tangent(Value x) {
+  if (x.dtype() != DType::kF64) return atan(x);
+  Value one = ones_like(x);
+  return atan2(maximum(minimum(x, one), -one), minimum(one / abs(x), one));
+}
+
 // Where a truncated division must go one further down: a remainder that has not the sign of the divisor.
 static Value needs_floor(Value rest, Value y) {
   Value zero = zeros_like(y);

@@ -80,13 +80,21 @@ Type draw_type(Args& a) {
 
 // ---- floats
 
-// (self, from, to, generator). Rounding may reach `to`, which does not belong to the interval.
+// (self, from, to, generator). Rounding may reach `to`, which does not belong to the interval. Both parts of
+// a complex number are drawn.
 Value uniform_rule(Args& a) {
-  Value u = uniform(a, 3, draw_type(a));
-  Value from = a.scalar(1, u.dtype()), to = a.scalar(2, u.dtype());
-  Value x = convert(broadcast_to(from, u.dims()) + u * broadcast_to(to - from, u.dims()), a.dtype(0));
-  Value end = convert(to, a.dtype(0)), last = next_after(end, convert(from, a.dtype(0)));
-  return select(ge(x, broadcast_to(end, x.dims())), broadcast_to(last, x.dims()), x);
+  Type type = draw_type(a);
+  DType real = real_of(a.dtype(0));
+  Value from = a.scalar(1, type.dtype), to = a.scalar(2, type.dtype);
+  Value end = convert(to, real), last = next_after(end, convert(from, real));
+  auto draw = [&] {
+    Value u = uniform(a, 3, type);
+    Value x = convert(broadcast_to(from, u.dims()) + u * broadcast_to(to - from, u.dims()), real);
+    return select(ge(x, broadcast_to(end, x.dims())), broadcast_to(last, x.dims()), x);
+  };
+  if (!is_complex(a.dtype(0))) return draw();
+  Value re = draw();
+  return complex(re, draw());
 }
 
 // (self, mean, std, generator). A complex number has half of the variance in each part.
@@ -110,7 +118,8 @@ void require_all(Args& a, Value ok, const char* message) {
 // (mean, std, generator): any of the two may be a tensor.
 Value normal_of_tensors(Args& a) {
   auto xs = a.promoted_floating({0, 1});
-  if (a.ivalue(1).isTensor()) require_all(a, not_(lt(xs[1], 0.0)), "normal expects all elements of std >= 0.0");
+  if (a.ivalue(1).isTensor())
+    require_all(a, not_(lt(xs[1], 0.0)), "normal expects all elements of std >= 0.0");
   return xs[0] + normal(a, 2, xs[0].type()) * xs[1];
 }
 
