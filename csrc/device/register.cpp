@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include "device/checks.h"
 #include "device/operators.h"
 
 namespace tpu::device {
@@ -16,6 +17,18 @@ struct Kernel final : c10::OperatorKernel {
     runtime::call_operator(*op, stack);
   }
   runtime::Operator* op;
+};
+
+// For ops whose arguments PyTorch's meta kernels don't look at, or look at although they are run-time
+// operands.
+struct CheckedKernel final : c10::OperatorKernel {
+  CheckedKernel(runtime::Operator* op, Check check) : op(op), check(check) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    check(torch::jit::last(*stack, op->arguments.size()));
+    runtime::call_operator(*op, stack);
+  }
+  runtime::Operator* op;
+  Check check;
 };
 
 // For the products that PyTorch hands conjugated tensors to as they are (its BLAS takes them so).
@@ -53,7 +66,10 @@ void register_rows() {
     // A kernel of ours on a composite op would take its autograd away.
     if (has_kernel(*op, c10::DispatchKey::CompositeImplicitAutograd)) continue;
     if (has_kernel(*op, c10::DispatchKey::PrivateUse1)) continue;  // written by hand
-    if (has_kernel(*op, c10::DispatchKey::Conjugate))
+    if (Check check = check_of(op->row->op))
+      library.impl(op->name.c_str(),
+                   torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CheckedKernel>(op, check)));
+    else if (has_kernel(*op, c10::DispatchKey::Conjugate))
       library.impl(op->name.c_str(),
                    torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ResolvingKernel>(op)));
     else

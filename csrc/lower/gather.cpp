@@ -8,14 +8,15 @@ namespace tpu::lower {
 
 using namespace tpu::hlo;
 
-Value checked_index(Args& a, Value index, int64_t size, bool wraps, const std::string& message) {
+Value checked_index(Args& a, Value index, int64_t size, bool wraps, const std::string& message,
+                    const char* what) {
   if (!is_integral(index.dtype()) || byte_width(index.dtype()) < 4) index = convert(index, DType::kS32);
   if (index.numel() == 0) return convert(index, count_dtype(size));
   auto bound = [&](int64_t n) { return constant(index.program(), index.type(), n); };
   Value inside = and_(ge(index, bound(wraps ? -size : 0)), lt(index, bound(size)));
   std::vector<int> all(index.rank());
   for (int i = 0; i < index.rank(); ++i) all[i] = i;
-  a.source().require(all.empty() ? inside : reduce_and(inside, all), "index", message);
+  a.source().require(all.empty() ? inside : reduce_and(inside, all), what, message);
   if (wraps) index = hlo::select(lt(index, bound(0)), index + bound(size), index);
   return convert(index, count_dtype(size));
 }

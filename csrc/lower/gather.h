@@ -6,9 +6,10 @@
 
 namespace tpu::lower {
 
-// An index tensor made ready: checked at run time against `size` (raises IndexError), negative ones wrapped
-// if allowed, and kS32 where that is enough.
-Value checked_index(Args& a, Value index, int64_t size, bool wraps, const std::string& message);
+// An index tensor made ready: checked at run time against `size` (raises IndexError, or what `what` says),
+// negative ones wrapped if allowed, and kS32 where that is enough.
+Value checked_index(Args& a, Value index, int64_t size, bool wraps, const std::string& message,
+                    const char* what = "index");
 
 // x's slices along dim at `index` (any rank): the dims of index take the place of dim.
 Value take(Value x, Value index, int dim);

@@ -169,7 +169,7 @@ Along along(Args& a) {
   Value x = line(a[0]);
   int dim = a.dim(1, x.rank());
   int64_t size = x.dim(dim);
-  return {x, checked_index(a, line(a[2]), size, false, out_of_bounds(dim, size)), dim};
+  return {x, checked_index(a, line(a[2]), size, false, out_of_bounds(dim, size), "runtime"), dim};
 }
 
 Value gather_along(Args& a) {
@@ -211,10 +211,10 @@ Value scatter_reduce(Args& a) {
 
 // ---- along a dim, by slices
 // (self, dim, index, ...)
-Along slices(Args& a, bool wraps, const char* message) {
+Along slices(Args& a, bool wraps, const std::string& message, const char* what = "index") {
   Value x = line(a[0]);
   int dim = a.dim(1, x.rank());
-  return {x, checked_index(a, line(a[2]), x.dim(dim), wraps, message), dim};
+  return {x, checked_index(a, line(a[2]), x.dim(dim), wraps, message, what), dim};
 }
 
 Write slice_writer(const Along& at) {
@@ -239,7 +239,7 @@ Value index_select(Args& a) {
 
 // (self, dim, index, source, *, alpha)
 Value index_add(Args& a) {
-  Along at = slices(a, false, "index out of range in self");
+  Along at = slices(a, false, "index out of range in self", "runtime");
   Value source = widen(convert(slice_source(a, 3, at), at.x.dtype()));
   if (!a.is_default(4)) source = source * a.scalar_like(4, source);
   return like_arg(a, 0, reduce_into(at.x, source, "add", true, slice_writer(at)));
