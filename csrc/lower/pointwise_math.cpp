@@ -30,9 +30,10 @@ Value truncate(Value x) {
   return select(lt(x, zeros_like(x)), ceil(x), floor(x));
 }
 
-// XLA:CPU's f64 kernel for long arrays mixes up its elements; it is right with two operands.
+// XLA:CPU mixes up the elements of long arrays where the second operand of atan2 is a constant, as in
+// chlo.atan.
 Value arc_tangent(Value x) {
-  if (x.dtype() != DType::kF64) return atan(x);
+  if (is_complex(x.dtype())) return atan(x);
   Value one = ones_like(x);
   return atan2(maximum(minimum(x, one), -one), minimum(one / abs(x), one));
 }
