@@ -128,7 +128,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     // counter.
     auto left = std::make_shared<std::atomic<int>>(static_cast<int>(e->waits_for.size()) + 1);
     auto arrived = [left, at = e->done_at](std::optional<pjrt::Error>) {
-      if (left->fetch_sub(1) == 1) at->store(now());
+      if (left->fetch_sub(1) != 1) return;
+      at->store(now());
+      at->notify_all();
     };
     for (const runtime::ArrayRef& array : e->waits_for) array->pjrt_buffer().ready().on_ready(arrived);
     arrived({});
@@ -154,8 +156,10 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     TORCH_CHECK_VALUE(
         a->flag == c10::EventFlag::BACKEND_DEFAULT && b->flag == c10::EventFlag::BACKEND_DEFAULT,
         "elapsed_time: both events must be made with enable_timing=True");
-    TORCH_CHECK(a->done_at->load() && b->done_at->load(),
+    TORCH_CHECK(queryEvent(first) && queryEvent(second),
                 "elapsed_time: both events must have happened; call synchronize() first");
+    a->done_at->wait(0);  // the callback that takes the time may come a little after the event itself
+    b->done_at->wait(0);
     return static_cast<double>(b->done_at->load() - a->done_at->load()) * 1e-6;
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {

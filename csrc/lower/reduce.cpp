@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over dims. Those that need a sort are in reduce_order.cpp.
+#include <c10/util/Exception.h>
+
 #include <cmath>
 
 #include "lower/line.h"
@@ -72,6 +74,17 @@ Rule whole(Value (*prepare)(Value), Reduce reduce) {
   };
 }
 
+// max and min of all elements.
+Rule whole_extremum(Reduce reduce) {
+  return [=](Args& a) {
+    Value x = line(a[0]);
+    TORCH_CHECK(x.numel() > 0, reduce == reduce_max ? "max" : "min",
+                "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+                "dim with the 'dim' argument.");
+    return reduce(x, all_axes(x));
+  };
+}
+
 // (self, dim, keepdim)
 Rule over(Value (*prepare)(Value), Reduce reduce) {
   return [=](Args& a) {
@@ -115,6 +128,7 @@ Rule extremum_and_place(Reduce reduce) {
   return [=](Args& a) -> Results {
     Value x = line(a[0]);
     int dim = a.dim(1, x.rank());
+    check_extent(reduce == reduce_max ? "max" : "min", x, dim);
     Value best = reduce(x, {dim});
     return {kept(a, best, {dim}, a.flag(2)), kept(a, first_place(x, best, dim), {dim}, a.flag(2))};
   };
@@ -327,12 +341,12 @@ const Table reduce_table = {
     {"kthvalue", kthvalue},
     {"linalg_vector_norm", norm},
     {"logsumexp", log_sum_exp},
-    {"max", whole(same, reduce_max)},
+    {"max", whole_extremum(reduce_max)},
     {"max.dim", extremum_and_place(reduce_max)},
     {"mean.dim", mean},
     {"median", median(false)},
     {"median.dim", median_along(false)},
-    {"min", whole(same, reduce_min)},
+    {"min", whole_extremum(reduce_min)},
     {"min.dim", extremum_and_place(reduce_min)},
     {"mode", mode},
     {"nanmedian", median(true)},

@@ -2,6 +2,8 @@
 // Reductions that look at the order of the elements, or count equal ones.
 #include "lower/reduce_order.h"
 
+#include <c10/util/Exception.h>
+
 #include <limits>
 
 #include "lower/line.h"
@@ -42,6 +44,10 @@ Value median_position(Value x, int dim, bool skips_nan) {
 
 }  // namespace
 
+void check_extent(const char* name, Value x, int dim) {
+  TORCH_CHECK_INDEX(x.dim(dim) > 0, name, "(): Expected reduction dim ", dim, " to have non-zero size.");
+}
+
 // (self, k, dim, keepdim)
 Results kthvalue(Args& a) {
   Value x = line(a[0]);
@@ -69,6 +75,7 @@ Rule median_along(bool skips_nan) {
   return [skips_nan](Args& a) -> Results {
     Value x = line(a[0]);
     int dim = a.dim(1, x.rank());
+    check_extent("median", x, dim);
     Value position = median_position(x, dim, skips_nan);
     auto [values, indices] = sort_with_indices(x, dim, false);
     return with_keepdim(a, pick(values, position, dim), pick(indices, position, dim), dim, a.flag(2));
@@ -80,6 +87,7 @@ Rule median_along(bool skips_nan) {
 Results mode(Args& a) {
   Value x = line(a[0]);
   int dim = a.dim(1, x.rank());
+  check_extent("mode", x, dim);
   int64_t n = x.dim(dim);
   auto [values, indices] = sort_with_indices(x, dim, false);
   Value spot = iota_like(values, dim, DType::kS32);

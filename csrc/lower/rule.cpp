@@ -170,16 +170,14 @@ Value Args::floating(size_t i) const {
   return hlo::widen(hlo::convert((*this)[i], inexact(own) ? own : default_float()));
 }
 
-// Each argument in `dtype`, of the common dims. An argument with dims is rounded to `common` first; one
-// without is not, as in PyTorch, where bf16 * 0.1 multiplies by 0.1 in f32.
+// Each argument rounded to `common` and then in `dtype`, of the common dims.
 static std::vector<Value> broadcast(const Args& a, std::initializer_list<size_t> args, DType common,
                                     DType dtype) {
   std::vector<Value> values;
   Dims dims;
   for (size_t i : args) {
-    const c10::IValue& v = a.ivalue(i);
-    Value x = v.isTensor() ? a[i] : a.scalar(i, dtype);
-    values.push_back(hlo::convert(x.rank() == 0 ? x : hlo::convert(x, common), dtype));
+    Value x = a.ivalue(i).isTensor() ? a[i] : a.scalar(i, common);
+    values.push_back(hlo::convert(hlo::convert(x, common), dtype));
     dims = hlo::broadcast_dims(dims, x.dims());
   }
   for (Value& x : values) x = hlo::broadcast_to(x, dims);

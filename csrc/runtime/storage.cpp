@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <mutex>
 #include <numeric>
 
 #include "lower/rule.h"
@@ -37,11 +38,43 @@ void* take_address(size_t bytes) {
   return base + at % (kAddressSpace - (size_t{1} << 40));
 }
 
-void delete_cell(void* cell) { delete static_cast<Cell*>(cell); }
+// A cell that can be found by its address: PyTorch makes tensors of an address alone where it pickles a
+// storage or takes a DLPack capsule. That is rare, so finding may be slow; the list costs the others little.
+struct ListedCell : Cell {
+  void* address;
+  ListedCell *next = nullptr, *previous = nullptr;
+};
+
+std::mutex list_mutex;  // taken last: nothing is called under it
+ListedCell* first_cell = nullptr;
+
+void delete_cell(void* pointer) {
+  if (forked()) return;  // a thread that is gone may hold the mutex
+  auto* cell = static_cast<ListedCell*>(static_cast<Cell*>(pointer));
+  {
+    std::lock_guard guard(list_mutex);
+    (cell->previous ? cell->previous->next : first_cell) = cell->next;
+    if (cell->next) cell->next->previous = cell->previous;
+  }
+  delete cell;
+}
+
+Cell* find_cell(const void* address) {
+  std::lock_guard guard(list_mutex);
+  for (ListedCell* cell = first_cell; cell; cell = cell->next)
+    if (cell->address == address) return cell;
+  return nullptr;
+}
 
 c10::DataPtr make_pointer(Chip& chip, size_t bytes, hlo::Type made_as, ArrayRef array) {
-  auto* cell = new Cell{&chip, std::move(array), std::move(made_as)};
-  return {take_address(bytes), cell, &delete_cell,
+  auto* cell = new ListedCell{{&chip, std::move(array), std::move(made_as)}, take_address(bytes)};
+  {
+    std::lock_guard guard(list_mutex);
+    cell->next = first_cell;
+    if (first_cell) first_cell->previous = cell;
+    first_cell = cell;
+  }
+  return {cell->address, static_cast<Cell*>(cell), &delete_cell,
           c10::Device(kDevice, static_cast<c10::DeviceIndex>(chip.index()))};
 }
 
@@ -111,13 +144,17 @@ at::Tensor make_tensor(Chip& chip, c10::ScalarType dtype, c10::IntArrayRef sizes
   return make_tensor(make_storage(chip, bytes, std::move(type), std::move(array)), dtype, sizes, strides);
 }
 
-Cell& cell_of(const at::Tensor& tensor) {
-  const c10::DataPtr& pointer = tensor.storage().data_ptr();
-  TORCH_CHECK(pointer.get_deleter() == &delete_cell,
-              "tpu: expected a tensor with a storage of this device, got one that ",
-              "another device made (device ", tensor.device(), ", storage on ", pointer.device(), ")");
-  return *static_cast<Cell*>(pointer.get_context());
+Cell& cell_of(const c10::Storage& storage) {
+  const c10::DataPtr& pointer = storage.data_ptr();
+  if (pointer.get_deleter() == &delete_cell) [[likely]]
+    return *static_cast<Cell*>(pointer.get_context());
+  Cell* cell = pointer.device().type() == kDevice ? find_cell(pointer.get()) : nullptr;
+  TORCH_CHECK(cell, "tpu: expected a storage of this device, got one on ", pointer.device(),
+              " at an address that is no storage's beginning");
+  return *cell;
 }
+
+Cell& cell_of(const at::Tensor& tensor) { return cell_of(tensor.storage()); }
 
 Chip& chip_of(const at::Tensor& tensor) { return *cell_of(tensor).chip; }
 

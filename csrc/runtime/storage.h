@@ -29,10 +29,8 @@ at::Tensor make_tensor(Chip& chip, c10::ScalarType dtype, c10::IntArrayRef sizes
 // strides with gaps or overlaps, a flat one of the elements spanned.
 hlo::Type memory_type(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
 
-inline Cell& cell_of(const c10::Storage& storage) {
-  return *static_cast<Cell*>(storage.data_ptr().get_context());
-}
 // Raises for a storage that this backend did not make.
+Cell& cell_of(const c10::Storage& storage);
 Cell& cell_of(const at::Tensor& tensor);
 Chip& chip_of(const at::Tensor& tensor);
 
