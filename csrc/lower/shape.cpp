@@ -146,7 +146,7 @@ Rule border_pad(int spatial, bool mirrors) {
       std::vector<Value> parts{cut(x, dim, std::max<int64_t>(0, -low), n - std::max<int64_t>(0, -high))};
       if (low > 0) parts.insert(parts.begin(), border(x, dim, low, true, mirrors));
       if (high > 0) parts.push_back(border(x, dim, high, false, mirrors));
-      if (parts.size() > 1 || parts[0].numel() != x.numel())
+      if (parts.size() > 1 || parts[0].dims() != x.dims())
         x = parts.size() == 1 ? parts[0] : concatenate(parts, dim);
     }
     return x;

@@ -221,7 +221,12 @@ class Invocation {
   std::vector<int> bind_written(lower::Results& results, size_t next, CallSource& source,
                                 std::vector<std::pair<Cell*, ArrayRef>>& before) {
     std::vector<int> written;
-    std::vector<int> targets = op_.written;
+    // What the op returns comes first, as in the functional form; then what it writes besides.
+    std::vector<int> targets;
+    for (const Operator::Return& r : op_.returns)
+      if (r.alias >= 0) targets.push_back(r.alias);
+    for (int i : op_.written)
+      if (std::find(targets.begin(), targets.end(), i) == targets.end()) targets.push_back(i);
     targets.insert(targets.end(), op_.hidden.begin(), op_.hidden.end());
     for (int i : targets) {
       for_each_tensor(arguments_[i], [&](const at::Tensor& tensor) {
