@@ -34,6 +34,7 @@ void fill_plan(Plan& plan, const Recording& recording, const Recording::Compiled
   for (const Plan::NewStorage& storage : plan.storages) hand_on(storage.slot);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Origin origin = inputs[i].origin;
+    plan.input_types.push_back(inputs[i].value.type());
     if (origin.kind == Origin::kHeld) {
       origin.index = static_cast<int>(plan.held.size());
       plan.held.push_back(inputs[i].array);
@@ -69,6 +70,10 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
       case Origin::kArray: {
         Array* array = cell_at(origin.index).array.get();
         if (array->pending()) array->recording()->force();
+        TORCH_CHECK(origin.index < static_cast<int>(call.tensors.size()) ||
+                        array->type() == input_types[i],
+                    op, ": a tensor that the graph holds has changed its dtype in memory since it was compiled; call "
+                        "torch._dynamo.reset()");
         TORCH_CHECK(array->buffer() != nullptr, op,
                     ": an argument has no value: the program that should have made it failed earlier "
                     "(its error was raised then)");

@@ -16,6 +16,7 @@ namespace tpu::runtime {
 struct Plan {
   std::shared_ptr<const pjrt::Executable> executable;  // null: nothing to compute
   std::vector<Origin> inputs;
+  std::vector<hlo::Type> input_types;
   std::vector<bool> needed;     // by input: an argument of the program, or passed on as a result
   std::vector<bool> handed_on;  // by input: becomes a result or the contents of a written storage as it is
   std::vector<int> arguments;   // argument k of the program is input arguments[k]

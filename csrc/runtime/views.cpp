@@ -134,6 +134,18 @@ Value flat_indices(hlo::Program& p, const View& view, const StartOf& start) {
   return index;
 }
 
+// Floats are moved as integers through ops that XLA may compute in another float type (scatter, select, gather): bits that a
+// view of another dtype wrote may be denormal or NaN there.
+DType moved_as(DType dtype) {
+  if (!hlo::is_floating(dtype)) return dtype;
+  switch (hlo::byte_width(dtype)) {
+    case 1: return DType::kU8;
+    case 2: return DType::kU16;
+    case 4: return DType::kU32;
+    default: return DType::kU64;
+  }
+}
+
 // Level order -> tensor order: drops levels without a tensor dim, permutes, broadcasts.
 Value to_tensor(Value x, const View& view) {
   std::vector<int> position(view.levels.size(), -1);
@@ -245,7 +257,7 @@ View resolve(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, c
 Value read_view(Value array, const View& view, DType dtype, const StartOf& start) {
   hlo::Program& p = array.program();
   if (hlo::product(view.tensor_sizes) == 0) return hlo::constant(p, {dtype, view.tensor_sizes}, 0);
-  Value x = bit_cast(array, dtype);
+  Value x = bit_cast(array, view.irregular ? moved_as(dtype) : dtype);
   if (view.irregular) {
     const Dims sizes = view.tensor_sizes;
     Value index = hlo::reshape(flat_indices(p, view, start), {hlo::product(sizes), 1});
@@ -257,7 +269,7 @@ Value read_view(Value array, const View& view, DType dtype, const StartOf& start
                                 .start_index_map = {0},
                                 .index_vector_dim = 1},
                                {1});
-    return hlo::reshape(picked, sizes);
+    return bit_cast(hlo::reshape(picked, sizes), dtype);
   }
   if (view.window) {
     Value at = window_start(p, view, start);
@@ -274,13 +286,11 @@ Value read_view(Value array, const View& view, DType dtype, const StartOf& start
 
 Value write_view(Value array, const hlo::Type& array_type, const View& view, Value elements,
                  const StartOf& start) {
-  const DType dtype = elements.dtype();
   if (elements.numel() == 0) return array;
+  if (!view.covers && (view.irregular || stepped(view))) elements = bit_cast(elements, moved_as(elements.dtype()));
+  const DType dtype = elements.dtype();
   hlo::Program& p = elements.program();
-  if (view.covers)
-    return hlo::reshape(
-        bit_cast(hlo::reshape(to_levels(elements, view), bit_cast_dims(array_type, dtype)), array_type.dtype),
-        array_type.dims);
+  if (view.covers) return hlo::reshape(to_levels(elements, view), bit_cast_dims(array_type, dtype));
   Value base = bit_cast(array, dtype);
   const int64_t seen = base.numel();
   if (view.irregular) {
