@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
 #include <torch/library.h>
 
 namespace tpu::device {
@@ -27,3 +29,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_fused_sdp_choice", &fused_sd
 
 }  // namespace
 }  // namespace tpu::device
+
+// What scaled_dot_product_attention itself asks; torch._fused_sdp_choice above is the same question as an op.
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &tpu::device::fused_sdp_choice)
+}  // namespace at::native

@@ -155,25 +155,32 @@ void ProgramCache::collect(bool on) {
   collected_.clear();
 }
 
-std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program,
+const std::string& ProgramCache::options(bool small) {
+  std::string& encoded = options_[small];
+  if (!encoded.empty()) return encoded;
+  // All are flags of XLA:CPU; a plugin that does not know them does not need them.
+  pjrt::CompileOptions options;
+  // Its default loses NaN in maximum and minimum.
+  options.xla_flags["xla_cpu_enable_fast_min_max"] = false;
+  // So do the YNNPACK kernels that it takes for large reductions; the list of what they serve is emptied.
+  options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] = std::string();
+  if (small) {  // measured in docs/plugins.md
+    options.xla_flags["xla_disable_hlo_passes"] = std::string("fusion-wrapper");
+    options.xla_flags["xla_backend_optimization_level"] = int64_t{1};
+  }
+  return encoded = runtime().client().supported(options).encode();
+}
+
+std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, bool small,
                                                           const std::function<std::string()>& text) {
   if (collects_) collected_.push_back(text());
   if (auto found = programs_.find(program); found != programs_.end()) {
     ++counters().memory_hits;
     return found->second;
   }
-  if (options_.empty()) {
-    pjrt::CompileOptions options;
-    // XLA:CPU's default loses NaN in maximum and minimum. A plugin that does not know the flag does not need
-    // it.
-    options.xla_flags["xla_cpu_enable_fast_min_max"] = false;
-    // So do the YNNPACK kernels that it takes for large reductions; the list of what they serve is emptied.
-    options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] = std::string();
-    options_ = runtime().client().supported(options).encode();
-  }
   std::string path;
   if (const std::string& dir = folder(); !dir.empty()) {
-    const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options_);
+    const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options(small));
     path = dir + "/" + hex({program[0] ^ outside[0], program[1] + outside[1]}) + ".tpuexe";
     if (auto loaded = load(path)) {
       ++counters().disk_hits;
@@ -185,7 +192,7 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<const pjrt::Executable> made;
   try {
-    made = std::make_shared<pjrt::Executable>(runtime().client().compile(source, options_));
+    made = std::make_shared<pjrt::Executable>(runtime().client().compile(source, options(small)));
   } catch (const pjrt::Error& error) {
     TORCH_CHECK(false,
                 "torch_tpu made a program that the compiler refuses. This is a defect of torch_tpu; please "

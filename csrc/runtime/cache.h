@@ -22,8 +22,9 @@ namespace tpu::runtime {
 
 class ProgramCache {
  public:
-  // `text` gives the program's text at a miss, when it has to be compiled.
-  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program,
+  // `text` gives the program's text at a miss, when it has to be compiled. A `small` program (a single op of
+  // eager code) is compiled with less effort: that halves its compile time and costs it nothing.
+  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, bool small,
                                               const std::function<std::string()>& text);
   // Keeps the text of each program that is asked for from now on, for checks with another compiler.
   void collect(bool on);
@@ -40,7 +41,9 @@ class ProgramCache {
   const std::string& folder();  // empty: off
 
   std::unordered_map<hlo::Hash, std::shared_ptr<const pjrt::Executable>, HashOfHash> programs_;
-  std::string options_, folder_;
+  const std::string& options(bool small);
+
+  std::string options_[2], folder_;
   bool ready_ = false;
   bool collects_ = false;
   std::vector<std::string> collected_;

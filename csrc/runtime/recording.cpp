@@ -8,6 +8,9 @@
 
 namespace tpu::runtime {
 
+// Ops of a program that is compiled with less effort. With more of them the compiler's passes pay.
+constexpr int kSmall = 4;
+
 Recording::~Recording() { clear(); }
 
 void Recording::clear() {
@@ -109,8 +112,9 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   for (const PendingCheck& check : checks_) outputs.push_back(check.ok);
   if (outputs.empty()) return result;
   hlo::Closed closed = program_->close(outputs, donations, false);
+  const bool small = program_->op_count() - program_->parameter_count() <= kSmall;
   result.executable =
-      program_cache().get(closed.hash, [&] { return program_->close(outputs, donations).text; });
+      program_cache().get(closed.hash, small, [&] { return program_->close(outputs, donations).text; });
   result.parameters = std::move(closed.parameters);
   result.outputs = std::move(closed.outputs);
   for (size_t k = 0; k < result.parameters.size(); ++k)
@@ -143,7 +147,7 @@ void Recording::launch(const char* op) {
   execute(compiled, op);
 }
 
-void Recording::execute(const Compiled& compiled, const char* op) {
+void Recording::execute(const Compiled& compiled, const char* op, int held) {
   struct Clear {
     Recording* recording;
     ~Clear() { recording->clear(); }
@@ -159,7 +163,7 @@ void Recording::execute(const Compiled& compiled, const char* op) {
   std::vector<Array*> given;
   for (const auto& donation : compiled.donations) {
     const ArrayRef& array = inputs_[compiled.parameters[donation.argument]].array;
-    if (!array->unique()) {
+    if (array->references() != 1 + held) {
       kept.push_back(donation.argument);
       continue;
     }

@@ -86,7 +86,9 @@ class Recording {
   Compiled compile(const std::vector<Array*>* wanted = nullptr);
   // Runs what compile() gave; its arrays become concrete, and the recording is empty again. If it fails the
   // recording is empty too, and its arrays have no value. `op`: what to call the launch in messages.
-  void execute(const Compiled& compiled, const char* op = nullptr);
+  // `held`: the references that the caller keeps on each array that was replaced, to undo a launch that
+  // fails.
+  void execute(const Compiled& compiled, const char* op = nullptr, int held = 0);
   // compile() and execute(), if there is anything to do.
   void launch(const char* op = nullptr);
   // Somebody needs a value now: launches, or raises in a capture.
