@@ -14,6 +14,10 @@ import torch
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-ops", action="store_true", help="tests/ops: every operator, dtype and check, not a sample")
+
+
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a piece of code in a new process, with the given environment variables added."""

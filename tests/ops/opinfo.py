@@ -45,12 +45,19 @@ TOLERANCE = {
 }
 WIDE = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
 
+# Sums whose terms cancel.
+LOOSE = {"logcumsumexp": 20, "matrix_exp": 100}
+
 # Factorizations are defined up to signs (and phases); the database's own normalization is tried, then magnitudes.
 AMBIGUOUS = re.compile(r"^(linalg_(svd|eig|eigh|qr|ldl_factor|lu)|svd|qr|geqrf|svd_lowrank|pca_lowrank)")
 # The order of equal values is open.
 TIES = {"sort", "topk", "argsort", "kthvalue", "mode", "median", "nanmedian"}
 # tensor_split reads its indices on the CPU.
 HOST_ARGUMENTS = {"tensor_split"}
+
+
+# Where a sample says unsafe=True, the CPU reads past the end of empty arguments.
+CRASHES_ON_CPU = {"_segment_reduce_lengths"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,8 @@ def units(dtypes: list[str] = ALL_DTYPES) -> list[Unit]:
         first = next((d for d in ("float32", "int64", "complex64", "bool") if d in supported), None)
         if first is None:
             continue
-        result.append(Unit(name, "layouts", first))
+        if name not in CRASHES_ON_CPU:
+            result.append(Unit(name, "layouts", first))
         if op.supports_out:
             result.append(Unit(name, "out", first))
         if op.inplace_variant:
@@ -124,24 +132,28 @@ def map_tensors(f: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
     return tree_map(lambda x: f(x) if isinstance(x, torch.Tensor) else x, tree)
 
 
+def placed(x: torch.Tensor, device: str) -> torch.Tensor:
+    """A copy with the same strides, offset and size of storage."""
+    if x.layout != torch.strided or x.is_quantized:
+        return x.detach().clone().to(device)
+    whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
+    there = whole.clone().to(device).as_strided(x.shape, x.stride(), x.storage_offset())
+    there = there.conj() if x.is_conj() else there
+    there = there._neg_view() if x.is_neg() else there
+    return there.detach().requires_grad_(x.requires_grad)
+
+
 def copied(tree: Any) -> Any:
-    return map_tensors(lambda x: x.detach().clone().requires_grad_(x.requires_grad), tree)
+    return map_tensors(lambda x: placed(x, "cpu"), tree)
 
 
 def on_device(tree: Any) -> Any:
-    """The same arguments on tpu, with the same strides."""
+    """The same arguments on tpu."""
 
     def move(x: Any) -> Any:
         if isinstance(x, torch.Tensor):
-            there = x.detach().to("tpu")
-            if x.numel() and x.layout == torch.strided and there.stride() != x.stride():
-                size = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
-                base = x.detach().as_strided((size,), (1,), x.storage_offset()).to("tpu")
-                there = base.as_strided(x.shape, x.stride())
-            return there.requires_grad_(x.requires_grad)
-        if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
-            return torch.device("tpu")
-        return x
+            return placed(x, "tpu")
+        return torch.device("tpu") if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu") else x
 
     return tree_map(move, tree)
 
@@ -218,7 +230,7 @@ class Runner:
 
     def compare(self, expected: Any, actual: Any, sample: Any, arguments: Any) -> None:
         """Adds the outcome of one comparison."""
-        complaint = difference(expected, actual)
+        complaint = difference(expected, actual, LOOSE.get(self.unit.op, 1))
         if complaint and self.is_random(arguments, expected):
             complaint = differing_kind(expected, actual)
         elif complaint and self.excused(expected, actual, sample, arguments):
@@ -272,13 +284,18 @@ class Runner:
         """Non-contiguous, expanded and empty arguments."""
 
         def expanded(x: torch.Tensor) -> torch.Tensor:
-            if x.dim() == 0 or x.numel() == 0:
+            if x.dim() == 0 or x.numel() == 0 or x.layout != torch.strided:
                 return x
             return x.narrow(0, 0, 1).expand(x.shape)
 
         for sample in self.inputs():
             arguments = self.arguments(sample)
-            self.both(sample, map_tensors(lambda x: noncontiguous_like(x) if x.numel() > 1 else x, arguments))
+            self.both(
+                sample,
+                map_tensors(
+                    lambda x: noncontiguous_like(x) if x.layout == torch.strided and x.numel() > 1 else x, arguments
+                ),
+            )
             self.both(sample, map_tensors(expanded, arguments))
             first = tensors(arguments)
             if not first or first[0].dim() == 0:
@@ -304,7 +321,7 @@ class Runner:
                 continue
             if expected is None:
                 continue
-            complaint = difference(expected, actual, factor=5)
+            complaint = difference(expected, actual, 5 * LOOSE.get(self.unit.op, 1))
             if complaint and self.is_random(arguments, self.call(copied(arguments))):
                 complaint = differing_kind(expected, actual)
             self.report.add("wrong" if complaint else "pass", complaint)
