@@ -43,7 +43,7 @@ void extremum(const char* name, Arguments a) {
   const at::Tensor& self = a[0].toTensor();
   if (self.numel() != 0) return;
   const auto dims = a[1].toIntVector();
-  TORCH_CHECK_INDEX(!dims.empty(), name,
+  TORCH_CHECK(!dims.empty(), name,
                     "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
                     "reduction dim with the 'dim' argument.");
   for (int64_t dim : dims)

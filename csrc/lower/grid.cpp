@@ -158,6 +158,9 @@ Value next_to(Value weight, Value like) { return broadcast_in_dim(weight, like.d
 // (input, grid, interpolation_mode, padding_mode, align_corners)
 Value grid_sampler(Args& a) {
   Value image = widen(a[0]), grid = widen(a[1]);
+  Dims result(grid.dims().begin(), grid.dims().end() - 1);
+  result.insert(result.begin() + 1, image.dim(1));
+  if (product(result) == 0) return constant(a.program(), {image.dtype(), result}, 0);
   Sampler s = sampler(image, grid, a.integer(2), a.integer(3), a.flag(4));
   Value sum;
   s.each([&](Value place, const std::vector<Tap>& chosen) {
