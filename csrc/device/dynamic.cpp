@@ -20,6 +20,8 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <string_view>
+
 #include "device/operators.h"
 #include "runtime/storage.h"
 
@@ -162,6 +164,21 @@ c10::IValue prepared(const at::Tensor& self, const c10::List<Optional>& indices)
   return result;
 }
 
+// x[mask] = number: the rule selects with the mask itself, so that no places are needed.
+bool single_mask(const at::Tensor& self, const c10::List<Optional>& indices, const at::Tensor& values) {
+  at::Tensor mask;
+  int64_t first = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const Optional index = indices.get(i);
+    if (!index.has_value() || !index->defined()) continue;
+    if (mask.defined() || index->scalar_type() != at::kBool) return false;
+    mask = *index;
+    first = static_cast<int64_t>(i);
+  }
+  return mask.defined() && mask.dim() > 0 && mask.device() == self.device() && values.numel() == 1 &&
+         first + mask.dim() <= self.dim() && mask.sizes() == self.sizes().slice(first, mask.dim());
+}
+
 bool plain(const at::Tensor& self, const c10::List<Optional>& indices) {
   for (const Optional& index : indices)
     if (index.has_value() && index->defined() &&
@@ -180,7 +197,10 @@ struct IndexKernel final : c10::OperatorKernel {
     c10::IValue& indices = torch::jit::peek(*stack, 1, count);
     if (self.toTensor().device().type() == runtime::kDevice) {
       const auto list = indices.to<c10::List<Optional>>();
-      if (!plain(self.toTensor(), list)) indices = prepared(self.toTensor(), list);
+      const bool selects = op->row->op != std::string_view("index.Tensor") && count > 2 &&
+                           torch::jit::peek(*stack, 2, count).isTensor() &&
+                           single_mask(self.toTensor(), list, torch::jit::peek(*stack, 2, count).toTensor());
+      if (!selects && !plain(self.toTensor(), list)) indices = prepared(self.toTensor(), list);
     }
     runtime::call_operator(*op, stack);
   }
