@@ -4,7 +4,7 @@
     python tools/aot_sweep.py [--topology v6e:2x2] [--every N] [--dtypes float32,bfloat16,int32,int64] [--json FILE]
 
 One process runs PyTorch's OpInfo samples on a virtual chip and keeps the program of each operator by row and dtype; another
-one gives the programs to libtpu, ahead of time for the topology. `--every N` takes each Nth row, chosen by a hash of its name.
+one gives the programs to libtpu, ahead of time for the topology. `--every N` takes each Nth entry of op_db, by a hash of its name.
 """
 
 import argparse
@@ -31,16 +31,15 @@ ENVIRONMENT = {
 }
 
 
-def chosen(row: str, every: int) -> bool:
-    """Whether a row belongs to the sample of each `every`th."""
-    return int(hashlib.sha256(row.encode()).hexdigest(), 16) % every == 0
+def chosen(name: str, every: int) -> bool:
+    """Whether an entry of op_db belongs to the sample of each `every`th."""
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % every == 0
 
 
 def harvest(path: str, dtypes: list[str], every: int, samples: int) -> None:
     """Writes {row: {dtype: program}} to `path`."""
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
-    from torch.testing._internal.common_optimizers import optim_db  # noqa: F401
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves, tree_map
 
@@ -56,7 +55,7 @@ def harvest(path: str, dtypes: list[str], every: int, samples: int) -> None:
             _C.take_programs()
             result = function(*args, **(kwargs or {}))
             made = _C.take_programs()
-            if row and made and chosen(row, every):
+            if row and made:
                 tensors = [x for x in tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor)]
                 kinds = [str(t.dtype).removeprefix("torch.") for t in tensors if t.device.type == "tpu"]
                 dtype = next((k for k in kinds if k in dtypes), None)
@@ -69,7 +68,7 @@ def harvest(path: str, dtypes: list[str], every: int, samples: int) -> None:
 
     warnings.simplefilter("ignore")
     _C.collect_programs(True)
-    for op in op_db:
+    for op in [op for op in op_db if chosen(op.name, every)]:
         for name in dtypes:
             dtype = getattr(torch, name)
             if dtype not in op.supported_dtypes("cpu") or "sparse" in op.name or "jiterator" in op.name:
