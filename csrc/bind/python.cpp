@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks into the interpreter.
 #include <Python.h>
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BUILD_CORE 1  // for the layout of a frame
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#endif
 
 #include "bind/python.h"
 
@@ -14,65 +19,71 @@
 namespace tpu::bind {
 namespace {
 
-// Code objects that a location may name. They are kept for good, so a location stays valid without a count of
-// its own.
-std::unordered_map<PyCodeObject*, bool>& known_code() {  // value: part of torch itself
-  static auto* map = new std::unordered_map<PyCodeObject*, bool>;
-  return *map;
+#if PY_VERSION_HEX < 0x030D0000
+// PyTorch gives Python's lock back before it calls an op, and the runtime may not ask for it. A thread may
+// still look at its own frames: nobody changes them while it is in here, and they keep their code alive. So
+// everything that a message needs is copied at the first sight of a place in the code.
+struct Place {
+  PyObject* file;  // to notice other code at the address of code that is gone; not owned, never followed
+  PyObject* name;
+  int first_line;
+  bool library;      // part of torch itself
+  std::string text;  // "train.py:12 in step"
+};
+
+std::string ascii(PyObject* text) {
+  if (!PyUnicode_Check(text) || !PyUnicode_IS_COMPACT_ASCII(text)) return "?";
+  return {reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(text)),
+          static_cast<size_t>(PyUnicode_GET_LENGTH(text))};
 }
 
-bool is_library(PyCodeObject* code) {
-  auto [place, added] = known_code().emplace(code, false);
-  if (!added) return place->second;
-  Py_INCREF(code);
-  PyObject* name = PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "co_filename");
-  const char* path = name ? PyUnicode_AsUTF8(name) : nullptr;
-  place->second = path && (std::strstr(path, "/site-packages/torch/") || std::strstr(path, "/torch_tpu/"));
-  Py_XDECREF(name);
-  PyErr_Clear();
-  return place->second;
+const Place& place_of(PyCodeObject* code, int instruction) {
+  struct Key {
+    PyCodeObject* code;
+    int instruction;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& k) const {
+      return reinterpret_cast<size_t>(k.code) / 16 * 31 + static_cast<size_t>(k.instruction);
+    }
+  };
+  // Places are never freed: checks and the log of launches point to them.
+  thread_local std::unordered_map<Key, Place*, Hash> known;
+  Place*& place = known[{code, instruction}];
+  if (place && place->file == code->co_filename && place->name == code->co_name &&
+      place->first_line == code->co_firstlineno)
+    return *place;
+  const std::string file = ascii(code->co_filename);
+  const bool library = file.find("/site-packages/torch/") != std::string::npos ||
+                       file.find("/torch_tpu/") != std::string::npos;
+  const int line = PyCode_Addr2Line(code, instruction * static_cast<int>(sizeof(_Py_CODEUNIT)));
+  place = new Place{code->co_filename, code->co_name, code->co_firstlineno, library,
+                    file + ":" + std::to_string(line) + " in " + ascii(code->co_name)};
+  return *place;
 }
 
 // The innermost frame that is not torch's own code; the innermost one if all are.
 runtime::Location take() {
-  if (!Py_IsInitialized() || !PyGILState_Check()) return {};
-  PyFrameObject* frame = PyEval_GetFrame();
-  if (!frame) return {};
-  Py_INCREF(frame);
-  runtime::Location location;
-  for (int depth = 0; frame && depth < 16; ++depth) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    const bool library = is_library(code);
-    if (!library || depth == 0) location = {code, PyFrame_GetLasti(frame)};
-    Py_DECREF(code);
-    if (!library) break;
-    PyFrameObject* back = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = back;
+  const PyThreadState* state = Py_IsInitialized() ? PyGILState_GetThisThreadState() : nullptr;
+  if (!state || !state->cframe) return {};
+  const Place* innermost = nullptr;
+  int depth = 0;
+  for (const _PyInterpreterFrame* frame = state->cframe->current_frame; frame && depth < 16;
+       frame = frame->previous) {
+    if (!frame->f_code || _PyFrame_IsIncomplete(const_cast<_PyInterpreterFrame*>(frame))) continue;
+    const Place& place = place_of(frame->f_code, _PyInterpreterFrame_LASTI(frame));
+    if (!place.library) return {&place};
+    if (depth++ == 0) innermost = &place;
   }
-  Py_XDECREF(frame);
-  return location;
+  return {innermost};
 }
 
-std::string describe(runtime::Location location) {
-  if (!Py_IsInitialized()) return "";
-  const PyGILState_STATE state = PyGILState_Ensure();
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  auto* code = reinterpret_cast<PyObject*>(location.code);
-  std::string text;
-  PyObject* file = PyObject_GetAttrString(code, "co_filename");
-  PyObject* name = PyObject_GetAttrString(code, "co_name");
-  if (file && name) {
-    const int line = PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code), location.instruction);
-    text = std::string(PyUnicode_AsUTF8(file)) + ":" + std::to_string(line) + " in " + PyUnicode_AsUTF8(name);
-  }
-  Py_XDECREF(file);
-  Py_XDECREF(name);
-  PyErr_Restore(type, value, trace);
-  PyGILState_Release(state);
-  return text;
-}
+std::string describe(runtime::Location location) { return static_cast<const Place*>(location.place)->text; }
+#else
+runtime::Location take() { return {}; }
+std::string describe(runtime::Location) { return ""; }
+#endif
 
 void* leave() { return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 void enter(void* state) {

@@ -115,6 +115,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
               const c10::EventFlag flag) const override {
+    runtime::check_fork();
     if (!*event) *event = new Event{flag};
     auto* e = static_cast<Event*>(*event);
     e->chip = stream.device_index();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products. A row computes in the accumulation type; dispatch rounds to the dtype of the result.
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 
 #include "lower/contract.h"
@@ -21,6 +23,14 @@ static Value blend(Args& a, size_t beta, size_t alpha, Value product) {
   return input + product;
 }
 
+// f of the arguments at places i and i + 1; PyTorch's products do not promote.
+static Value product(Args& a, size_t i, Value (*f)(Value, Value)) {
+  TORCH_CHECK(a.dtype(i) == a.dtype(i + 1),
+              "expected m1 and m2 to have the same dtype, but got: ", scalar_type_of(a.dtype(i)),
+              " != ", scalar_type_of(a.dtype(i + 1)));
+  return f(a[i], a[i + 1]);
+}
+
 static Value dot(Value x, Value y) { return contract(x, y, {{}, {}, {0}, {0}}); }
 
 static Value matrix_vector(Value x, Value y) { return contract(x, y, {{}, {}, {1}, {0}}); }
@@ -39,7 +49,7 @@ static Value addr(Args& a) {
 }
 
 static Value activated(Args& a) {
-  Value x = blend(a, 3, 4, matmul(a[1], a[2]));
+  Value x = blend(a, 3, 4, product(a, 1, matmul));
   return a.flag(5) ? gelu(x) : maximum(x, zeros_like(x));
 }
 
@@ -184,18 +194,18 @@ const Table matmul_table = {
     {"_int_mm", int_mm},
     {"_scaled_mm", scaled_mm},
     {"addbmm", [](Args& a) { return blend(a, 3, 4, summed_matmul(a[1], a[2])); }},
-    {"addmm", [](Args& a) { return blend(a, 3, 4, matmul(a[1], a[2])); }},
+    {"addmm", [](Args& a) { return blend(a, 3, 4, product(a, 1, matmul)); }},
     {"addmm.dtype", [](Args& a) { return blend(a, 4, 5, matmul(a[1], a[2])); }},
-    {"addmv", [](Args& a) { return blend(a, 3, 4, matrix_vector(a[1], a[2])); }},
+    {"addmv", [](Args& a) { return blend(a, 3, 4, product(a, 1, matrix_vector)); }},
     {"addr", addr},
-    {"baddbmm", [](Args& a) { return blend(a, 3, 4, matmul(a[1], a[2])); }},
+    {"baddbmm", [](Args& a) { return blend(a, 3, 4, product(a, 1, matmul)); }},
     {"baddbmm.dtype", [](Args& a) { return blend(a, 4, 5, matmul(a[1], a[2])); }},
-    {"bmm", [](Args& a) { return matmul(a[0], a[1]); }},
-    {"bmm.dtype", [](Args& a) { return matmul(a[0], a[1]); }},
-    {"dot", [](Args& a) { return dot(a[0], a[1]); }},
-    {"mm", [](Args& a) { return matmul(a[0], a[1]); }},
-    {"mm.dtype", [](Args& a) { return matmul(a[0], a[1]); }},
-    {"mv", [](Args& a) { return matrix_vector(a[0], a[1]); }},
+    {"bmm", [](Args& a) { return product(a, 0, matmul); }},
+    {"bmm.dtype", [](Args& a) { return product(a, 0, matmul); }},
+    {"dot", [](Args& a) { return product(a, 0, dot); }},
+    {"mm", [](Args& a) { return product(a, 0, matmul); }},
+    {"mm.dtype", [](Args& a) { return product(a, 0, matmul); }},
+    {"mv", [](Args& a) { return product(a, 0, matrix_vector); }},
     {"vdot", [](Args& a) { return dot(is_complex(a.dtype(0)) ? conj(a[0]) : a[0], a[1]); }},
 };
 

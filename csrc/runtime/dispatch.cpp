@@ -158,7 +158,7 @@ class Invocation {
       if (remembers) {
         const Recording::Compiled compiled = recording.compile();
         auto plan = make_plan(recording, compiled, fresh, written);
-        recording.execute(compiled, op_.name.c_str());
+        recording.execute(compiled, op_.name.c_str(), /*held=*/1);
         // A rule that turned out to depend on a number changes the key of its op: the next call is
         // remembered.
         if (depended == op_.depends_on) entry_for_plan(entry)->plan = std::move(plan);

@@ -10,7 +10,7 @@ LocationHooks hooks;
 void set_location_hooks(LocationHooks given) { hooks = given; }
 Location here() { return hooks.take ? hooks.take() : Location{}; }
 std::string describe(Location location) {
-  return hooks.describe && location.code ? hooks.describe(location) : std::string();
+  return hooks.describe && location.place ? hooks.describe(location) : std::string();
 }
 
 }  // namespace tpu::runtime

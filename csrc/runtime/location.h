@@ -6,15 +6,14 @@
 
 namespace tpu::runtime {
 
-// A place in Python code, as cheap to take as possible; turned into text only when an error has to name it.
+// A place in Python code, as cheap to take as possible.
 struct Location {
-  void* code = nullptr;  // a code object that is kept alive for good
-  int instruction = -1;
+  const void* place = nullptr;  // the hooks' own, kept for good; null: unknown
 };
 
 struct LocationHooks {
-  Location (*take)() = nullptr;                 // of the calling thread; empty without Python's lock
-  std::string (*describe)(Location) = nullptr;  // "train.py:12 in step"; may be called without Python's lock
+  Location (*take)() = nullptr;                 // of the calling thread; Python's lock is not needed
+  std::string (*describe)(Location) = nullptr;  // "train.py:12 in step"; nor here
 };
 
 void set_location_hooks(LocationHooks hooks);
