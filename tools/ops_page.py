@@ -37,6 +37,9 @@ ones.
 - **fallback**: runs on the CPU, is counted in `torch.tpu.counters()` and said once.
 - **unsupported**: raises an error that says so.
 
+Where several elements are equal, `sort` and `topk` (unless stable), `argsort`, `kthvalue`, `median`, `nanmedian` and `mode` may
+name another of their places than the CPU, whose choice follows from its sorting algorithm. Random operators draw other numbers.
+
 """
 
 

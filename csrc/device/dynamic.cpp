@@ -125,6 +125,29 @@ at::Tensor repeated_places(const at::Tensor& repeats, std::optional<int64_t> out
       .to(repeats.scalar_type());
 }
 
+at::Tensor count_values(const at::Tensor& self, const Optional& weights, int64_t minlength) {
+  TORCH_CHECK_NOT_IMPLEMENTED(c10::isIntegralType(self.scalar_type(), /*includeBool=*/false),
+                              "\"bincount\" not implemented for '", self.scalar_type(), "'");
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  const bool weighted = weights.has_value() && weights->defined();
+  const auto type = !weighted || self.numel() == 0         ? at::kLong
+                    : weights->scalar_type() == at::kFloat ? at::kFloat
+                                                           : at::kDouble;
+  int64_t count = minlength;
+  if (self.dim() == 1 && self.numel() > 0) {
+    auto [least, most] = self.to(at::kLong).aminmax();
+    at::Tensor ends = at::stack({least, most}).cpu();
+    TORCH_CHECK(ends[0].item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+    count = std::max(count, ends[1].item<int64_t>() + 1);
+  } else {
+    TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
+  }
+  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->numel() == self.numel()),
+              "weights should be 1-d and have the same length as input");
+  at::Tensor added = weighted ? weights->to(type) : at::ones(self.sizes(), self.options().dtype(at::kLong));
+  return at::zeros({count}, self.options().dtype(type)).scatter_add(0, self.to(at::kLong), added);
+}
+
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
               " but got data type ", other.scalar_type(), " for argument 'other' in call to equal");
@@ -208,6 +231,7 @@ struct IndexKernel final : c10::OperatorKernel {
 };
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("bincount", &count_values);
   m.impl("equal", &equal);
   m.impl("nonzero", &find_nonzero);
   m.impl("nonzero.out", &nonzero_out);

@@ -27,7 +27,8 @@ static Rule wide(Value (*f)(Value, Value)) {
   };
 }
 
-// The operands of a product or quotient. As in PyTorch, a number keeps its precision: bf16 * 0.1 multiplies by 0.1 in f32.
+// The operands of a product or quotient. As in PyTorch, a number keeps its precision: bf16 * 0.1 multiplies
+// by 0.1 in f32.
 static std::pair<Value, Value> factors(Args& a, DType common) {
   auto read = [&](size_t i) {
     Value x = a.ivalue(i).isTensor() ? a[i] : a.scalar(i, wide(common));
@@ -62,7 +63,8 @@ static Rule rounding(Value (*f)(Value)) {
   };
 }
 
-// f(x, alpha * y) for the arguments at places x and y; alpha is argument 2, and rounded like any other number.
+// f(x, alpha * y) for the arguments at places x and y; alpha is argument 2, and rounded like any other
+// number.
 static Rule sum(size_t x, size_t y, Value (*f)(Value, Value)) {
   return [x, y, f](Args& a) {
     auto xs = a.promoted_wide({x, y});
@@ -326,6 +328,15 @@ static Value relu(Value x) { return maximum(x, zeros_like(x)); }
 
 // ---- the table
 
+// (self, p): the sum of lgamma(self - k / 2) for k < p, and p (p - 1) / 4 times log(pi).
+static Value multivariate_lgamma(Args& a) {
+  Value x = a.floating(0);
+  int64_t p = a.integer(1);
+  Value sum = lgamma(x);
+  for (int64_t k = 1; k < p; ++k) sum = sum + lgamma(x - 0.5 * static_cast<double>(k));
+  return sum + 0.25 * static_cast<double>(p * (p - 1)) * std::log(M_PI);
+}
+
 const Table pointwise_table = {
     {"__lshift__.Scalar", promoted(shift_left)},
     {"__lshift__.Tensor", promoted(shift_left)},
@@ -398,6 +409,7 @@ const Table pointwise_table = {
     {"maximum", promoted(maximum)},
     {"minimum", promoted(minimum)},
     {"mul.Tensor", multiply_rule},
+    {"mvlgamma", multivariate_lgamma},
     {"nan_to_num", nan_to_num},
     {"neg", unary(negate)},
     {"nextafter", promoted(next_after)},

@@ -2,7 +2,7 @@
 """PyTorch's operator database against the CPU; `expected.toml` says what does not pass, and why.
 
 pytest tests/ops                      a sample, chosen by a fixed hash
-pytest tests/ops --all-ops            everything: twenty minutes or more
+pytest tests/ops --all-ops            everything: about half an hour
 pytest tests/ops -k "cumsum and not backward"   all units that match
 """
 
