@@ -28,6 +28,9 @@ namespace fs = std::filesystem;
 // Raise it when the layout of an entry changes.
 constexpr char kMagic[8] = {'t', 'p', 'u', 'c', 'a', 'c', 'h', '1'};
 
+// Programs in memory; dropped ones are loaded from disk again.
+constexpr size_t kMostPrograms = 8192;
+
 struct Header {
   char magic[8];
   uint64_t size;
@@ -171,6 +174,11 @@ const std::string& ProgramCache::options(bool small) {
   return encoded = runtime().client().supported(options).encode();
 }
 
+void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Executable> executable) {
+  if (programs_.size() >= kMostPrograms) programs_.clear();  // plans hold those that they use
+  programs_.emplace(program, std::move(executable));
+}
+
 std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, bool small,
                                                           const std::function<std::string()>& text) {
   if (collects_) collected_.push_back(text());
@@ -184,7 +192,7 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
     path = dir + "/" + hex({program[0] ^ outside[0], program[1] + outside[1]}) + ".tpuexe";
     if (auto loaded = load(path)) {
       ++counters().disk_hits;
-      programs_.emplace(program, loaded);
+      keep(program, loaded);
       return loaded;
     }
   }
@@ -204,7 +212,7 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   ++counters().compilations;
   counters().compile_microseconds += std::chrono::duration_cast<std::chrono::microseconds>(took).count();
   if (!path.empty()) store(path, *made);
-  programs_.emplace(program, made);
+  keep(program, made);
   return made;
 }
 

@@ -37,6 +37,7 @@ class ProgramCache {
     size_t operator()(const hlo::Hash& hash) const { return hash[0]; }
   };
   std::shared_ptr<const pjrt::Executable> load(const std::string& path);
+  void keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Executable> executable);
   void store(const std::string& path, const pjrt::Executable& executable);
   const std::string& folder();  // empty: off
 

@@ -22,6 +22,8 @@ namespace {
 
 // Fused recordings are cut when they reach this many ops: compile time grows faster than run time shrinks.
 constexpr int32_t kMostOps = 512;
+// Calls (of other argument types) that are remembered per op.
+constexpr size_t kMostRemembered = 4096;
 
 // What besides the arguments decides how an op is lowered.
 void add_globals(Call& call) {
@@ -89,7 +91,7 @@ class Invocation {
       guard.unlock();
       ask_meta(op_, arguments_, *entry);
       guard.lock();
-      op_.memo[call_.key] = entry;
+      remember(entry);
     }
     if (resize_written(*entry)) gather_call(call_, op_, arguments_);  // other sizes, another key
     record(entry, capture, remembers);
@@ -100,6 +102,12 @@ class Invocation {
   std::shared_ptr<MemoEntry>* find() {
     auto it = op_.memo.find(call_.key);
     return it == op_.memo.end() ? nullptr : &it->second;
+  }
+
+  // Shapes that never come again must not pile up. What is dropped comes back from the program cache.
+  std::shared_ptr<MemoEntry>& remember(std::shared_ptr<MemoEntry> entry) {
+    if (op_.memo.size() >= kMostRemembered) op_.memo.clear();
+    return op_.memo[call_.key] = std::move(entry);
   }
 
   // out= arguments take the size that the meta kernel gave its shadow of them.

@@ -77,7 +77,19 @@ def saved(value: object) -> io.BytesIO:
         lambda x: torch.empty_like(x).copy_(x),
         lambda x: x[::1].T.contiguous().T,
     ],
-    ids=["cpu", "deepcopy", "clone", "pickle", "save", "to_cpu", "to_tpu", "by_function", "by_dict", "copy_", "transposed"],
+    ids=[
+        "cpu",
+        "deepcopy",
+        "clone",
+        "pickle",
+        "save",
+        "to_cpu",
+        "to_tpu",
+        "by_function",
+        "by_dict",
+        "copy_",
+        "transposed",
+    ],
 )
 def test_round_trip(request, dtype, road):
     if "pickle" in request.node.name and "float8" in str(dtype):
