@@ -189,7 +189,8 @@ PYBIND11_MODULE(_C, m) {
     const runtime::Operator* op = device::find_operator(overload);
     return op ? op->row->op : "";
   });
-  m.def("compile_ahead", wrapped(&runtime::compile_ahead), py::arg("plugin"), py::arg("topology"), py::arg("text"));
+  m.def("compile_ahead", wrapped(&runtime::compile_ahead), py::arg("plugin"), py::arg("topology"),
+        py::arg("text"));
   m.def("useless_rows", &device::useless_rows);
 }
 

@@ -44,8 +44,8 @@ void extremum(const char* name, Arguments a) {
   if (self.numel() != 0) return;
   const auto dims = a[1].toIntVector();
   TORCH_CHECK(!dims.empty(), name,
-                    "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                    "reduction dim with the 'dim' argument.");
+              "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+              "reduction dim with the 'dim' argument.");
   for (int64_t dim : dims)
     TORCH_CHECK_INDEX(self.dim() == 0 || dim < -self.dim() || dim >= self.dim() || self.size(dim) != 0, name,
                       "(): Expected reduction dim ", dim, " to have non-zero size.");

@@ -6,8 +6,8 @@
 
 namespace tpu::lower {
 
-// StableHLO's convert saturates floats that are out of an integer's range and refuses complex to real; PyTorch wraps through
-// a wider integer and drops the imaginary part.
+// StableHLO's convert saturates floats that are out of an integer's range and refuses complex to real;
+// PyTorch wraps through a wider integer and drops the imaginary part.
 hlo::Value cast(hlo::Value x, hlo::DType dtype);
 
 }  // namespace tpu::lower

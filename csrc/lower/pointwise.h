@@ -15,7 +15,7 @@ Value floor_divide(Value x, Value y);  // Python's //
 Value modulo(Value x, Value y);        // Python's %
 Value pow(Value x, Value y);           // integers wrap; a negative integer exponent gives 0, 1 or -1
 Value arc_tangent(Value x);
-Value log1p_exp(Value x);              // log(1 + e^x) without overflow
+Value log1p_exp(Value x);  // log(1 + e^x) without overflow
 Value infinity_like(Value x);
 Value nan_like(Value x);
 double finite_max(DType dtype);  // the largest finite number of a floating dtype

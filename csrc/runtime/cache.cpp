@@ -19,6 +19,7 @@
 #include "runtime/chip.h"
 #include "runtime/config.h"
 #include "runtime/counters.h"
+#include "runtime/schema.h"
 
 namespace tpu::runtime {
 namespace {
@@ -28,7 +29,8 @@ namespace fs = std::filesystem;
 // Raise it when the layout of an entry changes.
 constexpr char kMagic[8] = {'t', 'p', 'u', 'c', 'a', 'c', 'h', '1'};
 
-// Programs in memory; dropped ones are loaded from disk again.
+// Programs in memory; dropped ones are loaded from disk again. Each takes four or more memory mappings, and
+// Linux gives a process 65,530.
 constexpr size_t kMostPrograms = 8192;
 
 struct Header {
@@ -175,7 +177,10 @@ const std::string& ProgramCache::options(bool small) {
 }
 
 void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Executable> executable) {
-  if (programs_.size() >= kMostPrograms) programs_.clear();  // plans hold those that they use
+  if (programs_.size() >= kMostPrograms) {
+    programs_.clear();
+    forget_plans();  // they hold programs, too
+  }
   programs_.emplace(program, std::move(executable));
 }
 

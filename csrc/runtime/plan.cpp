@@ -70,10 +70,10 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
       case Origin::kArray: {
         Array* array = cell_at(origin.index).array.get();
         if (array->pending()) array->recording()->force();
-        TORCH_CHECK(origin.index < static_cast<int>(call.tensors.size()) ||
-                        array->type() == input_types[i],
-                    op, ": a tensor that the graph holds has changed its dtype in memory since it was compiled; call "
-                        "torch._dynamo.reset()");
+        TORCH_CHECK(
+            origin.index < static_cast<int>(call.tensors.size()) || array->type() == input_types[i], op,
+            ": a tensor that the graph holds has changed its dtype in memory since it was compiled; call "
+            "torch._dynamo.reset()");
         TORCH_CHECK(array->buffer() != nullptr, op,
                     ": an argument has no value: the program that should have made it failed earlier "
                     "(its error was raised then)");

@@ -33,7 +33,7 @@ struct Plan {
   std::vector<ArrayRef> held;         // arrays that belong to the plan (Origin::kHeld, by index)
   std::vector<c10::Storage> closure;  // storages that a graph reads though they are no arguments; they follow
                                       // the tensors of the call in numbering
-  const char* op = "";  // kept for good: the log of launches points to it
+  const char* op = "";                // kept for good: the log of launches points to it
 
   // An array that the call makes or passes on: output k if k >= 0, else that of input -1 - k.
   using Slot = int;

@@ -98,6 +98,11 @@ std::vector<int> hidden_writes(const c10::FunctionSchema& schema) {
   return result;
 }
 
+std::vector<Operator*>& all_operators() {
+  static auto* list = new std::vector<Operator*>;
+  return *list;
+}
+
 Operator* make_operator(const c10::OperatorHandle& handle, const lower::Row& row,
                         const c10::FunctionSchema& functional) {
   const c10::FunctionSchema& schema = handle.schema();
@@ -120,10 +125,15 @@ Operator* make_operator(const c10::OperatorHandle& handle, const lower::Row& row
           r.alias = i;
     op->returns.push_back(r);
   }
+  all_operators().push_back(op);
   return op;
 }
 
 }  // namespace
+
+void forget_plans() {
+  for (Operator* op : all_operators()) op->memo.clear();
+}
 
 std::vector<Operator*> operators_of(const lower::Row& row) {
   std::vector<Operator*> result;

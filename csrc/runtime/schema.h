@@ -55,6 +55,8 @@ struct Operator {
 
 // All overloads in `aten` that the row serves.
 std::vector<Operator*> operators_of(const lower::Row& row);
+// Empties the memo of every operator.
+void forget_plans();
 // The operator object for a schema that a row serves without being registered for it (copy_).
 Operator* operator_for(const char* name, const lower::Row& row);
 

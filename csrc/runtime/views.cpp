@@ -134,15 +134,19 @@ Value flat_indices(hlo::Program& p, const View& view, const StartOf& start) {
   return index;
 }
 
-// Floats are moved as integers through ops that XLA may compute in another float type (scatter, select, gather): bits that a
-// view of another dtype wrote may be denormal or NaN there.
+// Floats are moved as integers through ops that XLA may compute in another float type (scatter, select,
+// gather): bits that a view of another dtype wrote may be denormal or NaN there.
 DType moved_as(DType dtype) {
   if (!hlo::is_floating(dtype)) return dtype;
   switch (hlo::byte_width(dtype)) {
-    case 1: return DType::kU8;
-    case 2: return DType::kU16;
-    case 4: return DType::kU32;
-    default: return DType::kU64;
+    case 1:
+      return DType::kU8;
+    case 2:
+      return DType::kU16;
+    case 4:
+      return DType::kU32;
+    default:
+      return DType::kU64;
   }
 }
 
@@ -287,7 +291,8 @@ Value read_view(Value array, const View& view, DType dtype, const StartOf& start
 Value write_view(Value array, const hlo::Type& array_type, const View& view, Value elements,
                  const StartOf& start) {
   if (elements.numel() == 0) return array;
-  if (!view.covers && (view.irregular || stepped(view))) elements = bit_cast(elements, moved_as(elements.dtype()));
+  if (!view.covers && (view.irregular || stepped(view)))
+    elements = bit_cast(elements, moved_as(elements.dtype()));
   const DType dtype = elements.dtype();
   hlo::Program& p = elements.program();
   if (view.covers) return hlo::reshape(to_levels(elements, view), bit_cast_dims(array_type, dtype));
