@@ -24,6 +24,7 @@ Value constant(Program& p, Dims dims, std::vector<int64_t> values,
 Value iota(Program& p, Type type, int dim);
 
 // ---- unary, element by element
+// clang-format off
 #define TPU_UNARY(X)                                                                                         \
   X(abs)                                                                                                     \
   X(cbrt)                                                                                                    \
@@ -43,6 +44,7 @@ TPU_UNARY(TPU_DECLARE)
   X(atan2) X(complex) X(divide) X(maximum) X(minimum) X(multiply) X(or_) X(polygamma) X(power) X(remainder) \
       X(shift_left) X(shift_right_arithmetic) X(shift_right_logical) X(subtract) X(xor_) X(zeta)            \
           X(next_after)
+// clang-format on
 #define TPU_DECLARE(name) Value name(Value x, Value y);
 TPU_BINARY(TPU_DECLARE)
 #undef TPU_DECLARE
