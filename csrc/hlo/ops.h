@@ -25,25 +25,21 @@ Value iota(Program& p, Type type, int dim);
 
 // ---- unary, element by element
 // clang-format off
-#define TPU_UNARY(X)                                                                                         \
-  X(abs)                                                                                                     \
-  X(cbrt)                                                                                                    \
-  X(ceil) X(cosine) X(count_leading_zeros) X(exponential) X(exponential_minus_one) X(floor) X(imag)          \
-      X(is_finite) X(log) X(log_plus_one) X(logistic) X(negate) X(not_) X(popcnt) X(real)                    \
-          X(round_nearest_afz) X(round_nearest_even) X(rsqrt) X(sign) X(sine) X(sqrt) X(tan) X(tanh) X(acos) \
-              X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(bessel_i1e) X(conj) X(cosh) X(digamma) X(erf)     \
-                  X(erf_inv) X(erfc) X(lgamma) X(sinh) X(square)
+#define TPU_UNARY(X)                                                                                   \
+  X(abs) X(cbrt) X(ceil) X(cosine) X(count_leading_zeros) X(exponential) X(exponential_minus_one)      \
+  X(floor) X(imag) X(is_finite) X(log) X(log_plus_one) X(logistic) X(negate) X(not_) X(popcnt) X(real) \
+  X(round_nearest_afz) X(round_nearest_even) X(rsqrt) X(sign) X(sine) X(sqrt) X(tan) X(tanh)           \
+  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(bessel_i1e) X(conj) X(cosh) X(digamma) X(erf)   \
+  X(erf_inv) X(erfc) X(lgamma) X(sinh) X(square)
 #define TPU_DECLARE(name) Value name(Value x);
 TPU_UNARY(TPU_DECLARE)
 #undef TPU_DECLARE
 
 // ---- binary, element by element; operands must have equal types
-#define TPU_BINARY(X)                                                                                       \
-  X(add)                                                                                                    \
-  X(and_)                                                                                                   \
-  X(atan2) X(complex) X(divide) X(maximum) X(minimum) X(multiply) X(or_) X(polygamma) X(power) X(remainder) \
-      X(shift_left) X(shift_right_arithmetic) X(shift_right_logical) X(subtract) X(xor_) X(zeta)            \
-          X(next_after)
+#define TPU_BINARY(X)                                                                                  \
+  X(add) X(and_) X(atan2) X(complex) X(divide) X(maximum) X(minimum) X(multiply) X(next_after) X(or_)  \
+  X(polygamma) X(power) X(remainder) X(shift_left) X(shift_right_arithmetic) X(shift_right_logical)    \
+  X(subtract) X(xor_) X(zeta)
 // clang-format on
 #define TPU_DECLARE(name) Value name(Value x, Value y);
 TPU_BINARY(TPU_DECLARE)

@@ -36,7 +36,7 @@ class Value {
   DType dtype() const { return type().dtype; }
   const Dims& dims() const { return type().dims; }
   int rank() const { return type().rank(); }
-  int64_t dim(int i) const { return type().dims[i]; }
+  int64_t dim(int i) const { return type().dims.at(i); }
   int64_t numel() const { return type().numel(); }
   friend bool operator==(const Value&, const Value&) = default;
 

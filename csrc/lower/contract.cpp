@@ -4,6 +4,7 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace tpu::lower {
@@ -22,7 +23,44 @@ Precision precision(DType dtype) {
   }
 }
 
+// broadcast_in_dim wants the places of x's dims in order.
+static Value broadcast_along(Value x, const Dims& dims, const std::vector<int>& places) {
+  std::vector<int> order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return places[a] < places[b]; });
+  std::vector<int> sorted = places;
+  std::sort(sorted.begin(), sorted.end());
+  return broadcast_in_dim(transpose(x, order), dims, sorted);
+}
+
+// The TPU compiler has no dot of 64-bit integers: products of all pairs, summed. It fuses the two, so the
+// products are never in memory.
+static Value contract_int64(Value x, Value y, const DotDims& dims) {
+  std::vector<int> places_x(x.rank()), places_y(y.rank());
+  Dims all;
+  const auto place = [&](Value v, int dim) {
+    all.push_back(v.dim(dim));
+    return static_cast<int>(all.size()) - 1;
+  };
+  const auto listed = [](const std::vector<int>& list, int dim) {
+    return std::find(list.begin(), list.end(), dim) != list.end();
+  };
+  for (size_t i = 0; i < dims.lhs_batch.size(); ++i)
+    places_x[dims.lhs_batch[i]] = places_y[dims.rhs_batch[i]] = place(x, dims.lhs_batch[i]);
+  for (int d = 0; d < x.rank(); ++d)
+    if (!listed(dims.lhs_batch, d) && !listed(dims.lhs_contract, d)) places_x[d] = place(x, d);
+  for (int d = 0; d < y.rank(); ++d)
+    if (!listed(dims.rhs_batch, d) && !listed(dims.rhs_contract, d)) places_y[d] = place(y, d);
+  std::vector<int> summed;
+  for (size_t i = 0; i < dims.lhs_contract.size(); ++i) {
+    summed.push_back(place(x, dims.lhs_contract[i]));
+    places_x[dims.lhs_contract[i]] = places_y[dims.rhs_contract[i]] = summed.back();
+  }
+  return reduce_sum(broadcast_along(x, all, places_x) * broadcast_along(y, all, places_y), summed);
+}
+
 Value contract(Value x, Value y, const DotDims& dims) {
+  if (is_integral(x.dtype()) && byte_width(x.dtype()) == 8) return contract_int64(x, y, dims);
   if (x.dtype() == DType::kPred) return contract(convert(x, DType::kS32), convert(y, DType::kS32), dims);
   return dot_general(x, y, dims, precision(x.dtype()), wide(x.dtype()));
 }
