@@ -100,8 +100,7 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   for (Array* array : wanted ? *wanted : pending_) {
     if (!array) continue;
     if (auto root = roots_.find(array); root != roots_.end() && !taken[root->second]) {
-      const Input& input = inputs_[root->second];
-      if (!input.array || input.array->type() == array->type()) {
+      if (inputs_[root->second].value.type() == array->type()) {
         taken[root->second] = true;
         donations.push_back({root->second, static_cast<int>(outputs.size())});
       }

@@ -217,7 +217,15 @@ def test_compiled_chains_equal_the_cpu(first: int):
 @pytest.mark.parametrize("seed", range(12))
 def test_dynamo_chains_equal_the_cpu(seed: int):
     base, steps = make_chain(seed + 5000)
-    expected = run(base.clone(), steps)
-    compiled = torch.compile(lambda x: run(x, steps), backend="tpu", dynamic=False)
-    torch._dynamo.reset()
-    compare(seed, steps, expected, compiled(base.to("tpu")))
+
+    def compiled(backend: str, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        torch._dynamo.reset()
+        return torch.compile(lambda x: run(x, steps), backend=backend, dynamic=False)(x)
+
+    try:
+        expected = compiled("aot_eager", base.clone())
+    except torch._dynamo.exc.BackendCompilerFailed:  # PyTorch refuses some writes into overlapping views in any graph
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+            compiled("tpu", base.to("tpu"))
+    else:
+        compare(seed, steps, expected, compiled("tpu", base.to("tpu")))
