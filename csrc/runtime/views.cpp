@@ -291,6 +291,7 @@ Value read_view(Value array, const View& view, DType dtype, const StartOf& start
 Value write_view(Value array, const hlo::Type& array_type, const View& view, Value elements,
                  const StartOf& start) {
   if (elements.numel() == 0) return array;
+  const bool as_other = elements.dtype() != array_type.dtype;
   if (!view.covers && (view.irregular || stepped(view)))
     elements = bit_cast(elements, moved_as(elements.dtype()));
   const DType dtype = elements.dtype();
@@ -339,7 +340,11 @@ Value write_view(Value array, const hlo::Type& array_type, const View& view, Val
     base = hlo::dynamic_update_slice(base, update, starts);
     if (view.window) base = hlo::dynamic_update_slice(whole, hlo::reshape(base, {view.window}), {at});
   }
-  Value bytes = bit_cast(hlo::reshape(base, bit_cast_dims(array_type, dtype)), array_type.dtype);
+  const hlo::Dims dims = bit_cast_dims(array_type, dtype);
+  // Written as another dtype: the array keeps that dtype, for the bits may be no number that the old one
+  // preserves.
+  if (as_other && hlo::Type{dtype, dims}.bytes() == array_type.bytes()) return hlo::reshape(base, dims);
+  Value bytes = bit_cast(hlo::reshape(base, dims), array_type.dtype);
   if (bytes.numel() != array_type.numel()) {  // bytes behind the last whole element of the tensor's dtype
     Value flat = hlo::reshape(array, {array_type.numel()});
     bytes = hlo::concatenate(

@@ -55,8 +55,9 @@ using StartOf = std::function<hlo::Value(size_t level, int64_t start, hlo::DType
 
 // The elements that a view sees of `array`, a value of the view's sizes and of dtype `dtype`.
 hlo::Value read_view(hlo::Value array, const View& view, hlo::DType dtype, const StartOf& start);
-// `array` with `elements` (of the view's sizes, of dtype `dtype`) written where the view sees; the type of
-// `array` stays. An array that is covered is not read.
+// `array` with `elements` (of the view's sizes) written where the view sees. The type of `array` stays,
+// unless the elements are of another dtype: then the new array has theirs. An array of which all is written
+// is not read.
 hlo::Value write_view(hlo::Value array, const hlo::Type& array_type, const View& view, hlo::Value elements,
                       const StartOf& start);
 
