@@ -76,6 +76,7 @@ class Invocation {
     gather_call(call_, op_, arguments_);
     Capture* capture = Capture::active();
     const Mode now = mode();
+    if (!capture && now == Mode::kFused) settle_halves_seen_as_bits();
     const bool remembers = !capture && now != Mode::kFused;
     std::shared_ptr<MemoEntry>* found = find();
     if (remembers && found && (*found)->plan) {
@@ -99,6 +100,18 @@ class Invocation {
   }
 
  private:
+  // XLA:CPU computes halves in float32 inside of a fusion, which loses bits that are denormal there. Bits
+  // that are seen through view(dtype) are taken from memory instead.
+  void settle_halves_seen_as_bits() {
+    for (size_t i = 0; i < call_.tensors.size(); ++i) {
+      const ArrayRef& array = call_.cells[i]->array;
+      if (!array || !array->pending()) continue;
+      const hlo::DType made = array->type().dtype, seen = lower::dtype_of(call_.tensors[i]->scalar_type());
+      const auto half = [](hlo::DType t) { return t == hlo::DType::kF16 || t == hlo::DType::kBF16; };
+      if (made != seen && (half(made) || half(seen))) array->recording()->force();
+    }
+  }
+
   std::shared_ptr<MemoEntry>* find() {
     auto it = op_.memo.find(call_.key);
     return it == op_.memo.end() ? nullptr : &it->second;
