@@ -29,8 +29,6 @@ class ProgramCache {
   // Keeps the text of each program that is asked for from now on, for checks with another compiler.
   void collect(bool on);
   std::vector<std::string> take_collected() { return std::exchange(collected_, {}); }
-  void clear_memory() { programs_.clear(); }
-  size_t size() const { return programs_.size(); }
 
  private:
   struct HashOfHash {
