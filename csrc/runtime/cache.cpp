@@ -203,9 +203,17 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   }
   const std::string source = text();
   const auto start = std::chrono::steady_clock::now();
+  const auto compile = [&](bool as_small) {
+    return std::make_shared<const pjrt::Executable>(runtime().client().compile(source, options(as_small)));
+  };
   std::shared_ptr<const pjrt::Executable> made;
   try {
-    made = std::make_shared<pjrt::Executable>(runtime().client().compile(source, options(small)));
+    try {
+      made = compile(small);
+    } catch (const pjrt::Error&) {
+      if (!small) throw;
+      made = compile(false);  // XLA:CPU runs a scatter only inside the wrapper that `small` leaves out
+    }
   } catch (const pjrt::Error& error) {
     TORCH_CHECK(false,
                 "torch_tpu made a program that the compiler refuses. This is a defect of torch_tpu; please "
