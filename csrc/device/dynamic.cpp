@@ -101,6 +101,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique(const at::Tensor& sel
   return {values, return_inverse ? inverse.reshape(self.sizes()) : none, return_counts ? counts : none};
 }
 
+std::tuple<at::Tensor, at::Tensor> find_unique_pair(const at::Tensor& self, bool sorted,
+                                                    bool return_inverse) {
+  auto [values, inverse, counts] = find_unique(self, sorted, return_inverse, false);
+  return {values, inverse};
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_consecutive(const at::Tensor& self,
                                                                        bool return_inverse,
                                                                        bool return_counts,
@@ -237,6 +243,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("nonzero.out", &nonzero_out);
   m.impl("masked_select", &select_masked);
   m.impl("masked_select.out", &masked_select_out);
+  m.impl("_unique", &find_unique_pair);
   m.impl("_unique2", &find_unique);
   m.impl("unique_consecutive", &find_unique_consecutive);
   m.impl("repeat_interleave.Tensor", &repeated_places);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons, tests of numbers, and choices by a mask.
+#include <c10/util/Exception.h>
+
 #include <limits>
 
 #include "lower/pointwise.h"
@@ -33,9 +35,31 @@ Value masked_fill(Args& a) {
   return select(broadcast_to(mask, dims), broadcast_to(a.scalar(2, x.dtype()), dims), broadcast_to(x, dims));
 }
 
+// (self, message?): an error at run time unless the one element of self is true.
+void check_later(Args& a, const std::string& message) {
+  Value x = as_bool(a[0]);
+  TORCH_CHECK(x.numel() == 1, "_assert_async: expected a tensor of one element, got ", x.type().str());
+  a.source().require(reshape(x, {}), "runtime", message);
+}
+
 }  // namespace
 
 const Table compare_table = {
+    {"_assert_async",
+     [](Args& a) -> Results {
+       check_later(a, "Expected Tensor with single nonzero value, but got zero");
+       return {};
+     }},
+    {"_assert_async.msg",
+     [](Args& a) -> Results {
+       check_later(a, a.string(1));
+       return {};
+     }},
+    {"_functional_assert_async.msg",
+     [](Args& a) {
+       check_later(a, a.string(1));
+       return a[2];
+     }},
     {"eq.Scalar", comparison(Direction::kEq)},
     {"eq.Tensor", comparison(Direction::kEq)},
     {"ge.Scalar", comparison(Direction::kGe)},

@@ -2,6 +2,7 @@
 // Reductions over dims. Those that need a sort are in reduce_order.cpp.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lower/line.h"
@@ -33,6 +34,13 @@ int64_t extent(Value x, const Axes& dims) {
   int64_t n = 1;
   for (int dim : dims) n *= x.dim(dim);
   return n;
+}
+
+Axes all_but(const Axes& dims, int rank) {
+  Axes rest;
+  for (int dim = 0; dim < rank; ++dim)
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) rest.push_back(dim);
+  return rest;
 }
 
 // The reduced value as the caller of an op on argument 0 wants it: keepdim leaves ones where dims were.
@@ -203,9 +211,17 @@ Value norm(Args& a) {
   Value x = line(a[0]);
   if (a.size() > 4)
     if (auto dtype = a.maybe_dtype(4)) x = convert(x, *dtype);
+  DType dtype = is_complex(x.dtype()) ? real(x).dtype() : x.dtype();
   x = widen(x);
   Axes dims = axes(a, 2, x.rank());
-  return kept(a, p_norm(x, a.has(1) ? a.constant(1) : 2, dims), dims, a.flag(3));
+  double p = a.has(1) ? a.constant(1) : 2;
+  if (extent(x, dims) == 0 && (p < 0 || std::isinf(p))) {
+    for (int dim : dims)
+      TORCH_CHECK(x.dim(dim) > 0 || extent(x, all_but(dims, x.rank())) == 0,
+                  "linalg.vector_norm cannot compute the ", p, " norm on the dimension ", dim,
+                  " because this dimension is empty and the operation does not have an identity");
+  }
+  return convert(kept(a, p_norm(x, p, dims), dims, a.flag(3)), dtype);
 }
 
 // (self, dim, keepdim). Shifted by the maximum, so exp cannot overflow; an infinite maximum is no shift.
@@ -337,9 +353,10 @@ const Table reduce_table = {
     {"argmax", place_of(reduce_max)},
     {"argmin", place_of(reduce_min)},
     {"count_nonzero.dim_IntList", count_nonzero},
+    {"hash_tensor", hash_tensor},
     {"histc", histc},
     {"kthvalue", kthvalue},
-    {"linalg_vector_norm", norm},
+    {"linalg_vector_norm", norm, kNoMetaOfEmpty},
     {"logsumexp", log_sum_exp},
     {"max", whole_extremum(reduce_max)},
     {"max.dim", extremum_and_place(reduce_max)},

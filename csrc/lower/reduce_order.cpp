@@ -42,7 +42,39 @@ Value median_position(Value x, int dim, bool skips_nan) {
   return hlo::select(lt(numbers, static_cast<double>(n)), numbers, constant(x.program(), type, (n - 1) / 2));
 }
 
+// The bits of x as a double, in a kU64. A TPU has no doubles: those of a float are put together by hand, and
+// without arithmetic, which takes denormal numbers for 0.
+Value bits_of_double(Value x) {
+  if (x.dtype() == DType::kF64) return bitcast_convert(x, DType::kU64);
+  Value bits = convert(bitcast_convert(convert(x, DType::kF32), DType::kU32), DType::kU64);
+  auto number = [&](int64_t value) { return constant(x.program(), bits.type(), value); };
+  Value sign = shift_right_logical(bits, number(31)),
+        exponent = shift_right_logical(bits, number(23)) & number(255);
+  Value fraction = bits & number((1 << 23) - 1);
+  Value wide_exponent = hlo::select(eq(exponent, number(255)), number(2047), exponent + number(896));
+  Value wide_fraction = shift_left(fraction, number(29));
+  // A denormal float is a normal double: its first bit that is set becomes the one that is not stored.
+  Value first = number(63) - count_leading_zeros(fraction);
+  Value nothing = eq(fraction, number(0)), denormal = eq(exponent, number(0));
+  wide_exponent = hlo::select(denormal, hlo::select(nothing, number(0), first + number(874)), wide_exponent);
+  Value shifted = shift_left(fraction, number(52) - hlo::select(nothing, number(0), first));
+  wide_fraction = hlo::select(denormal, shifted & number((int64_t{1} << 52) - 1), wide_fraction);
+  return shift_left(sign, number(63)) | shift_left(wide_exponent, number(52)) | wide_fraction;
+}
+
 }  // namespace
+
+// (self, dim, *, keepdim, mode): all elements as 64 bits, combined by exclusive or.
+Value hash_tensor(Args& a) {
+  Value x = line(a[0]);
+  auto dims = a.dims(1, x.rank());
+  Value bits = is_floating(x.dtype()) ? bits_of_double(x) : convert(convert(x, DType::kS64), DType::kU64);
+  Value hash = reduce(bits, zero_of(bits), dims, xor_);
+  Dims sizes = a.dims(0);
+  if (!a.flag(2) || sizes.empty()) return hash;
+  for (int dim : dims) sizes[dim] = 1;
+  return shaped(hash, sizes);
+}
 
 void check_extent(const char* name, Value x, int dim) {
   TORCH_CHECK_INDEX(x.dim(dim) > 0, name, "(): Expected reduction dim ", dim, " to have non-zero size.");

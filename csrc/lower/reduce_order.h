@@ -9,6 +9,7 @@ namespace tpu::lower {
 // Raises IndexError for an extent of 0 along dim: there is no element to choose.
 void check_extent(const char* name, Value x, int dim);
 
+Value hash_tensor(Args& a);
 Results kthvalue(Args& a);
 Results mode(Args& a);
 Rule median(bool skips_nan);

@@ -3,6 +3,8 @@
 // matrices.
 #include "lower/resample.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -208,6 +210,12 @@ Dims spatial(const Dims& dims) { return Dims(dims.begin() + 2, dims.end()); }
 Rule upsample(Resample kind) {
   return [kind](Args& a) {
     Value x = a[0];
+    for (const Dims& sizes : {spatial(x.dims()), a.ints(1)})
+      for (int64_t size : sizes)
+        TORCH_CHECK(size > 0, "Input and output sizes should be greater than 0, but got input ",
+                    c10::IntArrayRef(x.dims()), " and output ", c10::IntArrayRef(a.ints(1)));
+    TORCH_CHECK(x.dim(1) > 0, "Non-empty ", x.rank(), "D data tensor expected but got a tensor with sizes ",
+                c10::IntArrayRef(x.dims()));
     bool nearest = is_nearest(kind), rounds = is_integral(x.dtype()) && !nearest;
     if (!nearest) x = rounds ? convert(x, DType::kF32) : widen(x);
     auto plan = axes(a, kind, spatial(x.dims()), a.ints(1), 2, x.dtype());

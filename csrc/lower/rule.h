@@ -150,6 +150,9 @@ enum Flags : unsigned {
   kRandom = 1,      // draws from a generator
   kNoMeta = 2,      // PyTorch has no usable meta kernel: shapes and dtypes are what the rule returns
   kKeepsDtype = 4,  // with kNoMeta: results keep the dtype that the rule returns
+  // PyTorch's meta kernel refuses what the op takes: kNoMeta for calls with such a tensor.
+  kNoMetaOfEmpty = 8,
+  kNoMetaOfGaps = 16,
 };
 
 struct Row {

@@ -6,6 +6,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+
 #include "runtime/storage.h"
 
 namespace tpu::runtime {
@@ -48,10 +50,41 @@ void collect(const c10::IValue& value, std::vector<TensorSpec>& specs) {
     for (const at::Tensor& element : value.toTensorVector()) specs.push_back(spec(element));
 }
 
+// Whether the row's flags keep these arguments from the meta kernel.
+bool kept_from_meta(const lower::Row& row, at::ArrayRef<c10::IValue> arguments) {
+  if (row.flags & lower::kNoMeta) return true;
+  if (!(row.flags & (lower::kNoMetaOfEmpty | lower::kNoMetaOfGaps))) return false;
+  return std::any_of(arguments.begin(), arguments.end(), [&](const c10::IValue& value) {
+    if (!value.isTensor() || !value.toTensor().defined()) return false;
+    return row.flags & lower::kNoMetaOfEmpty ? value.toTensor().numel() == 0
+                                             : !value.toTensor().is_non_overlapping_and_dense();
+  });
+}
+
+// The meta kernel of the functional form, for out= forms that have none of their own: it sizes what is
+// written.
+void ask_functional_meta(const Operator& op, const std::vector<c10::IValue>& shadows, MemoEntry& entry) {
+  const auto handle = c10::Dispatcher::singleton().findSchema(op.functional->operator_name());
+  if (!handle || op.functional_count == op.arguments.size()) return;
+  torch::jit::Stack stack(shadows.begin(), shadows.begin() + static_cast<int64_t>(op.functional_count));
+  try {
+    handle->callBoxed(stack);
+  } catch (const c10::NotImplementedError&) {
+    return;
+  }
+  size_t next = 0;
+  for (int i : op.written) {
+    const bool of_functional = i < static_cast<int>(op.functional_count);
+    if (!of_functional && next == stack.size()) return entry.written.clear();
+    collect(of_functional ? shadows[i] : stack[next++], entry.written);
+  }
+  entry.has_specs = true;
+}
+
 }  // namespace
 
 void ask_meta(const Operator& op, at::ArrayRef<c10::IValue> arguments, MemoEntry& entry) {
-  if (op.row->flags & lower::kNoMeta) return;
+  if (kept_from_meta(*op.row, arguments.slice(0, op.functional_count))) return;
   std::vector<c10::IValue> shadows;
   for (size_t i = 0; i < arguments.size(); ++i) shadows.push_back(shadow(arguments[i], op.arguments[i].kind));
   torch::jit::Stack stack(shadows.begin(), shadows.end());
@@ -60,7 +93,7 @@ void ask_meta(const Operator& op, at::ArrayRef<c10::IValue> arguments, MemoEntry
   try {
     op.handle.callBoxed(stack);
   } catch (const c10::NotImplementedError&) {
-    return;  // no meta kernel: the rule's own types count
+    return ask_functional_meta(op, shadows, entry);
   }
   for (size_t i = 0; i < op.returns.size(); ++i) {
     if (op.returns[i].alias < 0) collect(stack[i], entry.results);
