@@ -172,7 +172,7 @@ const Table loss_table = {
     {"multi_margin_loss", multi_margin},
     {"multi_margin_loss_backward", multi_margin_backward, kNoMeta | kKeepsDtype},
     {"multilabel_margin_loss_backward", multilabel_margin_backward, kNoMeta | kKeepsDtype},
-    {"multilabel_margin_loss_forward", multilabel_margin},
+    {"multilabel_margin_loss_forward", multilabel_margin, kNoMeta | kKeepsDtype},
     {"nll_loss2d_backward", nll_backward},
     {"nll_loss2d_forward", nll},
     {"nll_loss_backward", nll_backward},

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Margin losses over classes: self is [c] or [n, c].
+#include <c10/util/ArrayRef.h>
+#include <c10/util/Exception.h>
+
 #include "lower/loss.h"
 
 namespace tpu::lower {
@@ -81,6 +84,14 @@ static Labels labels(Value x, Value target) {
 }
 
 Results multilabel_margin(Args& a) {
+  const Dims sizes = a.dims(0), targets = a.dims(1);
+  TORCH_CHECK(
+      sizes.size() < 3 && (sizes.empty() || sizes.back() != 0),
+      "multilabel_margin_loss: expected a non-empty vector or matrix with optional 0-dim batch size, got ",
+      c10::IntArrayRef(sizes));
+  TORCH_CHECK(sizes.size() == 2 ? targets == sizes : targets.size() < 2 && a[1].numel() == a[0].numel(),
+              "multilabel_margin_loss: expected a target of the input's size ", c10::IntArrayRef(sizes),
+              ", got ", c10::IntArrayRef(targets));
   Value x = widen(a[0]);
   int64_t c = x.rank() == 0 ? 1 : x.dim(x.rank() - 1), n = x.rank() < 2 ? 1 : x.dim(0);
   Value target = reshape(convert(a[1], DType::kS64), {n, c});
@@ -89,7 +100,8 @@ Results multilabel_margin(Args& a) {
   Labels l = labels(reshape(x, {n, c}), target);
   Value loss = reduce_sum(select(l.counts, l.z, zeros_like(l.z)), {1, 2}) / static_cast<double>(c);
   loss = reduced(loss, a.integer(2));
-  return {x.rank() < 2 ? reshape(loss, {}) : loss, reshape(l.is_target, a.dims(1))};
+  if (x.rank() < 2) loss = reshape(loss, {});  // also with reduction="none"
+  return {convert(loss, a.dtype(0)), convert(reshape(l.is_target, targets), a.dtype(0))};
 }
 
 Value multilabel_margin_backward(Args& a) {

@@ -103,16 +103,22 @@ Rule adaptive_max_pool(size_t n) {
 // count the dims from the last one for 2 dims, and from the first one for 3, as PyTorch does.
 Rule fractional_max_pool(size_t n) {
   return [n](Args& a) -> Results {
-    Value x = a[0], samples = a[3];
+    Value x = a[0];
     Dims size = a.ints(1, n), out = a.ints(2, n);
     Dims leading(x.dims().begin(), x.dims().end() - static_cast<int64_t>(n));
+    // As on the CPU, there may be more samples than planes.
+    int64_t planes = 1;
+    for (int64_t d : leading) planes *= d;
+    Value samples = a[3];
+    samples = reshape(samples, {samples.dim(0) * samples.dim(1), samples.dim(2)});
+    samples = slice_in_dim(samples, 0, planes, 1, 0);
     Winner w = each_place(x, n);
     for (size_t i = n; i-- > 0;) {
       int dim = x.rank() - static_cast<int>(n - i);
       int64_t which = static_cast<int64_t>(n == 2 ? 1 - i : i), in = x.dim(dim);
       Dims dims = leading;
       dims.push_back(out[i]);
-      Value sample = reshape(slice_in_dim(samples, which, which + 1, 1, 2), leading);
+      Value sample = reshape(slice_in_dim(samples, which, which + 1, 1, 1), leading);
       std::vector<int> positions(leading.size());
       for (size_t d = 0; d < positions.size(); ++d) positions[d] = static_cast<int>(d);
       sample = broadcast_in_dim(sample, dims, positions);
