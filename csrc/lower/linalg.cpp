@@ -9,6 +9,7 @@
 #include "lower/distance.h"
 #include "lower/fourier.h"
 #include "lower/gather.h"
+#include "lower/householder.h"
 #include "lower/lu.h"
 #include "lower/tables.h"
 
@@ -380,10 +381,14 @@ const Table linalg_table = {
     {"_linalg_slogdet", slogdet},
     {"_linalg_solve_ex", solve_ex},
     {"_linalg_svd", svd_rule},
+    {"_pdist_backward", pdist_backward},
+    {"_pdist_forward", pdist},
     {"cholesky", cholesky_rule},
     {"cholesky_inverse", cholesky_inverse},
+    {"geqrf", geqrf},
     {"linalg_cholesky_ex", cholesky_ex},
     {"linalg_cross", cross},
+    {"linalg_householder_product", householder_product},
     {"linalg_inv_ex", inv_ex},
     {"linalg_lu", lu_rule},
     {"linalg_lu_factor_ex", lu_factor_ex},
@@ -392,6 +397,7 @@ const Table linalg_table = {
     {"linalg_qr", qr_rule},
     {"linalg_solve_triangular", solve_triangular},
     {"lu_unpack", lu_unpack},
+    {"ormqr", ormqr},
     {"triangular_solve", old_triangular_solve},
 };
 

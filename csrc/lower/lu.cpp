@@ -138,7 +138,7 @@ static Value reflected(Value x, Value v, Value tau) {
   return x - outer(v, along, x) * by_matrix(tau, x);
 }
 
-Qr qr(Value a, int64_t columns) {
+Reflectors reflectors(Value a) {
   int64_t b = a.dim(0), m = a.dim(1), n = a.dim(2), count = std::min(m, n);
   Program& p = a.program();
   DType dtype = a.dtype();
@@ -162,18 +162,22 @@ Qr qr(Value a, int64_t columns) {
     return {turned, dynamic_update_slice(s[1], reshape(v, {b, m, 1}), {zero, zero, k}),
             dynamic_update_slice(s[2], reshape(tau, {b, 1}), {zero, k})};
   };
-  Value q = eye(p, dtype, {b, m, columns});
   std::vector<Value> s = {a, constant(p, {dtype, {b, m, count}}, 0), constant(p, {dtype, {b, count}}, 0)};
-  if (a.numel() != 0) {
-    s = for_each(count, s, step);
-    q = for_each(count, {q, s[1], s[2]}, [=](Value k, std::vector<Value> t) -> std::vector<Value> {
+  if (a.numel() != 0) s = for_each(count, s, step);
+  Value upper = le(iota_like(a, 1, DType::kS32), iota_like(a, 2, DType::kS32));
+  return {select(upper, s[0], zeros_like(a)), s[1], s[2]};
+}
+
+Qr qr(Value a, int64_t columns) {
+  int64_t b = a.dim(0), m = a.dim(1), n = a.dim(2), count = std::min(m, n);
+  Reflectors f = reflectors(a);
+  Value q = eye(a.program(), a.dtype(), {b, m, columns});
+  if (a.numel() != 0)
+    q = for_each(count, {q, f.vectors, f.scales}, [=](Value k, std::vector<Value> t) -> std::vector<Value> {
       Value back = static_cast<double>(count - 1) - k;
       return {reflected(t[0], column(t[1], back), element(t[2], back)), t[1], t[2]};
     })[0];
-  }
-  Value r = slice(s[0], {0, 0, 0}, {b, std::min(columns, m), n});
-  Value upper = le(iota_like(r, 1, DType::kS32), iota_like(r, 2, DType::kS32));
-  return {q, select(upper, r, zeros_like(r))};
+  return {q, slice(f.upper, {0, 0, 0}, {b, std::min(columns, m), n})};
 }
 
 // ---- Jacobi: in round t of a tournament of n (even) players, i meets j with i + j = t modulo n - 1; the one

@@ -15,7 +15,15 @@ struct Lu {
 };
 Lu lu(Value a, bool pivot);
 
-// Householder: a [b, m, n] = Q R with Q [b, m, columns], R [b, columns, n].
+// Householder: the reflections I - tau v v^H that make a [b, m, n] upper triangular, as LAPACK has them.
+struct Reflectors {
+  Value upper;    // [b, m, n]
+  Value vectors;  // [b, m, min(m, n)]: the v, with a one on the diagonal and zeros above
+  Value scales;   // [b, min(m, n)]: the tau
+};
+Reflectors reflectors(Value a);
+
+// a [b, m, n] = Q R with Q [b, m, columns], R [b, columns, n].
 struct Qr {
   Value q, r;
 };
