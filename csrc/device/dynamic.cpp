@@ -4,11 +4,12 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/List.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/moveaxis.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/remainder.h>
@@ -17,9 +18,11 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/WrapDimMinimal.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "device/operators.h"
@@ -75,6 +78,18 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   return out.copy_(result);
 }
 
+// The places along dim 0 where `differs` begins a group of equal neighbours, the group of each one (in the
+// order that `order` undoes, if there is one), and the sizes of the groups.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> groups(const at::Tensor& differs, int64_t count,
+                                                      const at::Tensor& order) {
+  at::Tensor first = at::cat({at::ones({1}, differs.options()), differs});
+  at::Tensor places = true_places(first);
+  at::Tensor group = first.to(at::kLong).cumsum(0).sub(1);
+  at::Tensor inverse = order.defined() ? at::empty_like(group).scatter(0, order, group) : group;
+  at::Tensor ends = at::cat({places.slice(0, 1), at::empty({1}, places.options()).fill_(count)});
+  return {places, inverse, ends.sub(places)};
+}
+
 // Sorted unique elements of a 1-d tensor; equal neighbours are dropped.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_of_sorted(const at::Tensor& sorted,
                                                                 const at::Tensor& order) {
@@ -83,13 +98,48 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_of_sorted(const at::Tensor
     at::Tensor none = at::empty({0}, sorted.options().dtype(at::kLong));
     return {sorted, none, none};
   }
-  at::Tensor first = at::cat({at::ones({1}, sorted.options().dtype(at::kBool)),
-                              sorted.slice(0, 1).ne(sorted.slice(0, 0, count - 1))});
-  at::Tensor places = true_places(first);
-  at::Tensor group = first.to(at::kLong).cumsum(0).sub(1);
-  at::Tensor inverse = order.defined() ? at::empty_like(group).scatter(0, order, group) : group;
-  at::Tensor ends = at::cat({places.slice(0, 1), at::empty({1}, places.options()).fill_(count)});
-  return {sorted.index_select(0, places), inverse, ends.sub(places)};
+  auto [places, inverse, counts] = groups(sorted.slice(0, 1).ne(sorted.slice(0, 0, count - 1)), count, order);
+  return {sorted.index_select(0, places), inverse, counts};
+}
+
+// unique_dim and, where neighbours only count, unique_consecutive along a dim: slices of self are compared
+// whole.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_slices(const at::Tensor& self, int64_t dim, bool sorts,
+                                                             bool return_inverse, bool return_counts) {
+  at::Tensor none = at::empty({0}, self.options().dtype(at::kLong));
+  const int64_t zeros = std::count(self.sizes().begin(), self.sizes().end(), 0);
+  if (self.size(dim) == 0) {
+    TORCH_CHECK(zeros == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+    return {self.clone(), none, none};
+  }
+  TORCH_CHECK(zeros == 0,
+              "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  at::Tensor moved = self.moveaxis(dim, 0);
+  const int64_t count = moved.size(0);
+  at::Tensor rows = moved.reshape({count, -1}), order;
+  if (sorts) {  // by the last column first: a stable sort keeps its order among equal elements of the others
+    order = at::arange(count, none.options());
+    for (int64_t column = rows.size(1); column-- > 0;) {
+      at::Tensor keys = rows.select(1, column).index_select(0, order);
+      order = order.index_select(0, std::get<1>(keys.sort(/*stable=*/true, 0, false)));
+    }
+    rows = rows.index_select(0, order);
+  }
+  auto [places, inverse, counts] =
+      groups(rows.slice(0, 1).ne(rows.slice(0, 0, count - 1)).any(1), count, order);
+  at::Tensor kept = moved.index_select(0, sorts ? order.index_select(0, places) : places);
+  return {kept.moveaxis(0, dim).contiguous(), return_inverse ? inverse : none, return_counts ? counts : none};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_dim(const at::Tensor& self, int64_t dim, bool,
+                                                               bool return_inverse, bool return_counts) {
+  return unique_slices(self, c10::maybe_wrap_dim(dim, self.dim()), true, return_inverse, return_counts);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_dim_consecutive(const at::Tensor& self,
+                                                                           int64_t dim, bool return_inverse,
+                                                                           bool return_counts) {
+  return unique_slices(self, c10::maybe_wrap_dim(dim, self.dim()), false, return_inverse, return_counts);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique(const at::Tensor& self, bool, bool return_inverse,
@@ -111,9 +161,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> find_unique_consecutive(const at:
                                                                        bool return_inverse,
                                                                        bool return_counts,
                                                                        std::optional<int64_t> dim) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!dim || self.dim() == 1,
-                              "unique_consecutive: dim is not supported on tpu for tensors of ", self.dim(),
-                              " dimensions; call it on the CPU");
+  if (dim && self.dim() != 1) return find_unique_dim_consecutive(self, *dim, return_inverse, return_counts);
   auto [values, inverse, counts] = unique_of_sorted(self.reshape({-1}), {});
   at::Tensor none = at::empty({0}, self.options().dtype(at::kLong));
   return {values, return_inverse ? inverse.reshape(self.sizes()) : none, return_counts ? counts : none};
@@ -245,6 +293,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("masked_select.out", &masked_select_out);
   m.impl("_unique", &find_unique_pair);
   m.impl("_unique2", &find_unique);
+  m.impl("unique_dim", &find_unique_dim);
+  m.impl("unique_dim_consecutive", &find_unique_dim_consecutive);
   m.impl("unique_consecutive", &find_unique_consecutive);
   m.impl("repeat_interleave.Tensor", &repeated_places);
 }
