@@ -161,6 +161,8 @@ static Value nll_backward(Args& a) {
 }
 
 const Table loss_table = {
+    {"_ctc_loss.Tensor", ctc, kNoMeta | kKeepsDtype},
+    {"_ctc_loss_backward.Tensor", ctc_backward, kNoMeta | kKeepsDtype},
     {"binary_cross_entropy", bce},
     {"binary_cross_entropy_backward", bce_backward},
     {"binary_cross_entropy_with_logits", bce_with_logits},

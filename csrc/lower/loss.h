@@ -19,6 +19,8 @@ Value reduced(Value loss, int64_t reduction);
 // The gradient of `reduced`, for each element of `like`.
 Value shared(Value grad, Value like, int64_t reduction);
 
+Results ctc(Args& a);
+Value ctc_backward(Args& a);
 Value multi_margin(Args& a);                // (self, target, p, margin, weight, reduction)
 Value multi_margin_backward(Args& a);       // (grad_output, self, target, p, margin, weight, reduction)
 Results multilabel_margin(Args& a);         // (self, target, reduction) -> (output, is_target)
