@@ -112,8 +112,10 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   if (outputs.empty()) return result;
   hlo::Closed closed = program_->close(outputs, donations, false);
   const bool small = program_->op_count() - program_->parameter_count() <= kSmall;
-  result.executable =
-      program_cache().get(closed.hash, small, [&] { return program_->close(outputs, donations).text; });
+  result.executable = program_cache().get(closed.hash, small, [&] {
+    std::string text = program_->close(outputs, donations).text;
+    return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "\n" + text : text;
+  });
   result.parameters = std::move(closed.parameters);
   result.outputs = std::move(closed.outputs);
   for (size_t k = 0; k < result.parameters.size(); ++k)
