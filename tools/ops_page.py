@@ -21,7 +21,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "ops.md"
-CHECKS = ["forward", "backward", "inplace", "out", "layouts", "errors"]
+CHECKS = ["forward", "backward", "inplace", "out", "layouts", "errors", "compiled"]
 
 HEAD = """\
 # Operators
@@ -29,8 +29,8 @@ HEAD = """\
 <!-- Made by tools/ops_page.py from csrc/lower, the dispatcher and tests/ops/expected.toml. Don't edit it. -->
 
 Each row is an operator of PyTorch's own database (`op_db`), which `pytest tests/ops --all-ops` runs on tpu and on the CPU:
-forward in nine dtypes, backward, in place, `out=`, with arguments that are not contiguous, expanded or empty, and with wrong
-ones.
+forward in nine dtypes, backward, in place, `out=`, with arguments that are not contiguous, expanded or empty, with wrong
+ones, and a third of the operators under `torch.compile` as well.
 
 - **native**: a row of a table in `csrc/lower`, or a kernel in `csrc/device`.
 - **composed**: PyTorch builds it of native operators, or it only changes how a tensor is seen.

@@ -23,7 +23,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPECTED = Path(__file__).with_name("expected.toml")
-CHECKS = ["forward", "backward", "inplace", "out", "layouts", "errors"]
+CHECKS = ["forward", "backward", "inplace", "out", "layouts", "errors", "compiled"]
 # What an entry may say, and the outcomes of opinfo.py that bear it out.
 OUTCOMES = {
     "fallback": ["fallback"],  # right, but computed on the CPU
