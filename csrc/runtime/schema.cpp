@@ -146,7 +146,9 @@ std::vector<Operator*> operators_of(const lower::Row& row) {
   if (!own) return result;  // an op of another PyTorch version
   const c10::FunctionSchema& functional = own->schema();
   result.push_back(make_operator(*own, row, functional));
-  for (const std::string& name : {base, base + "_"}) {
+  std::vector<std::string> names = {base, base + "_"};
+  if (base.starts_with("__")) names.push_back("__i" + base.substr(2));  // __lshift__: __ilshift__
+  for (const std::string& name : names) {
     auto found = overloads().find(name);
     if (found == overloads().end()) continue;
     for (const c10::OperatorName& candidate : found->second) {
