@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from harness import Bar, row
-from sides import SMALL, Side
+from sides import Side
 
 EAGER = ("ours strict", "ours fused", "cpu eager", "peer", "peer fused")
 
@@ -31,7 +31,7 @@ def add(side: Side) -> Iterator[dict[str, float]]:
     calls = 1000
     if side.kind == "bare":
         while True:
-            yield {"": side.bare(ADD, calls, flags=SMALL) * 1e6}
+            yield {"": side.bare(ADD, calls) * 1e6}
     if side.jax:
         import jax
         import jax.numpy as jnp
@@ -107,7 +107,7 @@ def matmul(side: Side) -> Iterator[dict[str, float]]:
         figures = {}
         for n, dtype in cases:
             if side.kind == "bare":
-                seconds = side.bare(MATMUL.format(n=n, dtype=dtype), MATMULS[n], 3, (*SMALL, "feed:0=0"))
+                seconds = side.bare(MATMUL.format(n=n, dtype=dtype), MATMULS[n], 3, ("feed:0=0",))
             else:
                 seconds = side.per_call(works[n, dtype], 1, 3) / MATMULS[n]
             figures[f"{n} {dtype}"] = seconds * 1e3

@@ -128,6 +128,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="only draw docs/performance.md from this file")
     options = parser.parse_args()
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
     if options.page:
         page.write(ROOT, json.loads(options.page.read_text()))
         return

@@ -16,10 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# What csrc/runtime/cache.cpp asks of XLA:CPU, so that bare runs what ours runs; SMALL is for programs of one op.
-FLAGS = ("xla_cpu_enable_fast_min_max=false", "xla_cpu_experimental_ynn_fusion_type=")
-SMALL = ("xla_disable_hlo_passes=fusion-wrapper", "xla_backend_optimization_level=1")
-
 
 class Side:
     """A contestant, inside its process."""
@@ -104,13 +100,13 @@ class Side:
 
         return statistics.median(self.seconds(batch) for _ in range(batches)) / calls
 
-    def bare(self, program: str, calls: int, batches: int = 5, flags: tuple[str, ...] = ()) -> float:
-        """Seconds per call of a StableHLO program through the C API alone."""
+    def bare(self, program: str, calls: int, batches: int = 5, options: tuple[str, ...] = ()) -> float:
+        """Seconds per call of a StableHLO program through the C API alone, with the plugin's own options."""
         with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
             file.write(program)
             file.flush()
             command = [os.environ["BENCH_BARE"], os.environ["BENCH_PLUGIN"], file.name, str(calls), str(batches)]
-            done = subprocess.run([*command, *FLAGS, *flags], capture_output=True, text=True)
+            done = subprocess.run([*command, *options], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stderr.strip() or f"bare: exit {done.returncode}")
         return json.loads(done.stdout)["seconds"]
