@@ -85,8 +85,16 @@ def test_programs_equal_the_cpu(block: int) -> None:
 
 @pytest.mark.parametrize("seed", range(-(-PROGRAMS // 50)))
 def test_dynamo_programs_equal_the_cpu(seed: int) -> None:
-    found = complaint("compile", draw(seed))
-    assert not found, found
+    program = draw(seed)
+    try:
+        torch._dynamo.reset()
+        torch.compile(program.function(), backend="aot_eager", dynamic=False)(*program.arguments("cpu"))
+    except torch._dynamo.exc.BackendCompilerFailed:  # PyTorch refuses some writes into views in any graph
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+            run("compile", program)
+    else:
+        found = complaint("compile", program)
+        assert not found, found
 
 
 @pytest.mark.parametrize("mode", MODES)
