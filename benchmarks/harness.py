@@ -214,7 +214,7 @@ def busy_cores(seconds: float = 0.3) -> float:
 
 def measure(row: Row, sides: list[str], settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """Figures of each side: medians over the rounds, and all rounds."""
-    rounds = settings.rounds or (min(row.rounds, 2) if settings.quick else row.rounds)
+    rounds = settings.rounds or (1 if settings.quick else row.rounds)
     samples: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
     failed: dict[str, str] = {}
     busy = []
