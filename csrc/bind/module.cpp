@@ -109,6 +109,18 @@ void set_fallback(const std::string& name) {
     throw py::value_error("set_fallback: expected 'warn' or 'error', got '" + name + "'");
 }
 
+void set_buckets(bool on, const std::vector<int64_t>& sizes) { runtime::set_buckets(on, sizes); }
+
+// (op, place, ops, why, seconds, from disk) of what was compiled lately.
+py::list compilations() {
+  std::lock_guard guard(runtime::lock());
+  py::list result;
+  for (const runtime::Compilation& c : runtime::program_cache().log())
+    result.append(py::make_tuple(c.note.op, runtime::describe(c.note.where), c.note.ops, c.note.why,
+                                 c.seconds, c.from_disk));
+  return result;
+}
+
 py::dict counters() {
   const runtime::Counters& c = runtime::counters();
   py::dict result;
@@ -170,6 +182,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_eager_mode", wrapped(&set_mode));
   m.def("get_fallback", [] { return runtime::fallback() == runtime::Fallback::kError ? "error" : "warn"; });
   m.def("set_fallback", wrapped(&set_fallback));
+  m.def("set_buckets", wrapped(&set_buckets));
+  m.def("compilations", &compilations);
   m.def("counters", &counters);
   m.def("reset_counters", &runtime::reset_counters);
   m.def("default_generator", wrapped([](int index) {

@@ -12,6 +12,7 @@
 #include "runtime/chip.h"
 #include "runtime/config.h"
 #include "runtime/dispatch.h"
+#include "runtime/padding.h"
 
 namespace tpu::device {
 namespace {
@@ -84,6 +85,7 @@ void between_chips(const at::Tensor& source, const at::Tensor& target) {
   {
     std::lock_guard guard(runtime::lock());
     if (array->pending()) array->recording()->force();
+    runtime::fit_buffer(*array, array->type().dims);
     to.reserve(static_cast<int64_t>(array->type().bytes()), "copy between chips");
     ArrayRef moved(new runtime::Array(to, array->type(), array->pjrt_buffer().copy_to(to.device()),
                                       to.log_launch("copy between chips", runtime::here())));

@@ -70,8 +70,6 @@ struct Layout {
     for (const Value& value : outputs) hash_value(hasher, value);
   }
 
-  static Hash region_hash(const Program& region) { return region.region_hash_; }
-
   // Nested names may not hide outer ones, so all regions count on from `base`.
   struct Names {
     int32_t base;
@@ -232,7 +230,7 @@ Value Program::add(Op op) {
   for (const Type& type : op.results) hasher.type(type);
   bool side_effect = op.attributes.find("has_side_effect = true") != std::string::npos;
   for (const auto& region : op.regions) {
-    hasher.hash(Layout::region_hash(*region));
+    hasher.hash(region->region_hash());
     side_effect |= region->has_side_effect();
   }
   Hash local = hasher.done();
@@ -277,10 +275,11 @@ void Program::set_return(std::vector<Value> values) {
   region_hash_ = hasher.done();
 }
 
-Closed Program::close(std::span<const Value> outputs, std::span<const Donation> donations, bool text) const {
+Closed Program::close(std::span<const Value> outputs, std::span<const Donation> donations, bool text,
+                      bool all_parameters) const {
   for (const Value& value : outputs)
     if (!value || &value.program() != this) type_error("close", "outputs of the program", outputs);
-  std::vector<bool> keep(std::max<size_t>(parameters_.size(), 1));
+  std::vector<bool> keep(std::max<size_t>(parameters_.size(), 1), all_parameters);
   std::vector<int> aliases(parameters_.size(), -1);
   std::vector<bool> taken(outputs.size());
   for (const Donation& donation : donations) {

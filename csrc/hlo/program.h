@@ -87,6 +87,7 @@ class Program {
   const std::vector<Value>& returned() const { return returned_; }
   // True if some op must neither be merged with an equal one nor moved.
   bool has_side_effect() const { return side_effect_; }
+  const Hash& region_hash() const { return region_hash_; }  // of a region, once it has ended
 
   // An output that may take over the memory of a parameter of the same type.
   struct Donation {
@@ -95,8 +96,9 @@ class Program {
   };
   // The program of just those ops that `outputs` need. Ops that nobody needs are left out, and so are
   // parameters. Without text it is much cheaper: enough to look the hash up in a cache.
-  Closed close(std::span<const Value> outputs, std::span<const Donation> donations = {},
-               bool text = true) const;
+  // `all_parameters`: also keep parameters that nobody needs.
+  Closed close(std::span<const Value> outputs, std::span<const Donation> donations = {}, bool text = true,
+               bool all_parameters = false) const;
 
  private:
   friend struct Layout;

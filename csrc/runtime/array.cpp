@@ -7,8 +7,9 @@
 
 namespace tpu::runtime {
 
-Array::Array(Chip& chip, hlo::Type type, pjrt::Buffer buffer, uint64_t launch)
+Array::Array(Chip& chip, hlo::Type type, pjrt::Buffer buffer, uint64_t launch, const hlo::Dims& dims)
     : chip_(chip), type_(std::move(type)), buffer_(std::move(buffer)), launch_(launch) {
+  if (!dims.empty() && dims != type_.dims) padded_ = dims;
   account(true);
   if (launch) chip_.link(*this);
 }
@@ -29,9 +30,23 @@ Array::~Array() {
   chip_.unlink(*this);
 }
 
-void Array::settle(pjrt::Buffer buffer, uint64_t launch) {
+size_t Array::bytes() const {
+  return static_cast<size_t>(hlo::product(buffer_dims())) * hlo::byte_width(type_.dtype);
+}
+
+void Array::settle(pjrt::Buffer buffer, uint64_t launch, const hlo::Dims& dims) {
   recording_ = nullptr;
   buffer_ = std::move(buffer);
+  if (dims != type_.dims) padded_ = dims;
+  launch_ = launch;
+  account(true);
+  chip_.link(*this);
+}
+
+void Array::refit(pjrt::Buffer buffer, const hlo::Dims& dims, uint64_t launch) {
+  account(false);
+  buffer_ = std::move(buffer);
+  padded_ = dims == type_.dims ? hlo::Dims() : dims;
   launch_ = launch;
   account(true);
   chip_.link(*this);
@@ -46,7 +61,7 @@ void Array::donated() {
 
 void Array::account(bool live) {
   MemoryAccount& memory = chip_.memory();
-  const auto bytes = static_cast<int64_t>(type_.bytes());
+  const auto bytes = static_cast<int64_t>(this->bytes());
   if (live) {
     memory.live += bytes;
     memory.allocated += bytes;

@@ -34,7 +34,8 @@ class Recording;
 class Array {
  public:
   // Concrete; `launch` is the launch that makes it, 0 for a copy from the host.
-  Array(Chip& chip, hlo::Type type, pjrt::Buffer buffer, uint64_t launch = 0);
+  // `dims`: those of the buffer, if larger than the type's.
+  Array(Chip& chip, hlo::Type type, pjrt::Buffer buffer, uint64_t launch = 0, const hlo::Dims& dims = {});
   Array(Chip& chip, hlo::Type type, Recording& recording, hlo::Value value);  // pending
   ~Array();
   Array(const Array&) = delete;
@@ -42,6 +43,10 @@ class Array {
 
   Chip& chip() const { return chip_; }
   const hlo::Type& type() const { return type_; }
+  // Dims of the buffer: those of the type, or larger ones (runtime/padding.h). What lies behind is undefined.
+  const hlo::Dims& buffer_dims() const { return padded_.empty() ? type_.dims : padded_; }
+  bool is_padded() const { return !padded_.empty(); }
+  size_t bytes() const;  // of the buffer
   bool pending() const { return recording_ != nullptr; }
   Recording* recording() const { return recording_; }
   hlo::Value value() const { return value_; }            // while pending
@@ -50,7 +55,9 @@ class Array {
   uint64_t launch() const { return launch_; }  // the launch that makes it; 0: made from host memory
 
   // The recording has been launched: `buffer` is (or will be) the value.
-  void settle(pjrt::Buffer buffer, uint64_t launch);
+  void settle(pjrt::Buffer buffer, uint64_t launch, const hlo::Dims& dims);
+  // The same value in a buffer of other dims.
+  void refit(pjrt::Buffer buffer, const hlo::Dims& dims, uint64_t launch);
   // The launch took the buffer over: nothing is left here.
   void donated();
   // The recording that would have made the value is gone (its launch failed).
@@ -73,6 +80,7 @@ class Array {
   std::atomic<int> references_{0};
   Chip& chip_;
   hlo::Type type_;
+  hlo::Dims padded_;  // empty: the buffer has the type's dims
   pjrt::Buffer buffer_;
   Recording* recording_ = nullptr;
   hlo::Value value_;

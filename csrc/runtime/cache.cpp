@@ -16,6 +16,7 @@
 
 #include "hlo/hash.h"
 #include "pjrt/options.h"
+#include "runtime/buckets.h"
 #include "runtime/chip.h"
 #include "runtime/config.h"
 #include "runtime/counters.h"
@@ -32,6 +33,8 @@ constexpr char kMagic[8] = {'t', 'p', 'u', 'c', 'a', 'c', 'h', '1'};
 // Programs in memory; dropped ones are loaded from disk again. Each takes four or more memory mappings, and
 // Linux gives a process 65,530.
 constexpr size_t kMostPrograms = 8192;
+
+constexpr size_t kLongestLog = 1024;
 
 struct Header {
   char magic[8];
@@ -155,6 +158,11 @@ void ProgramCache::store(const std::string& path, const pjrt::Executable& execut
   if (!whole || ::rename(aside.c_str(), path.c_str()) != 0) ::unlink(aside.c_str());
 }
 
+void ProgramCache::remember(Compilation compilation) {
+  if (log_.size() >= kLongestLog) log_.pop_front();
+  log_.push_back(std::move(compilation));
+}
+
 void ProgramCache::collect(bool on) {
   collects_ = on;
   collected_.clear();
@@ -180,11 +188,13 @@ void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Ex
   if (programs_.size() >= kMostPrograms) {
     programs_.clear();
     forget_plans();  // they hold programs, too
+    buckets().forget();
   }
   programs_.emplace(program, std::move(executable));
 }
 
 std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, bool small,
+                                                          const CompileNote& note,
                                                           const std::function<std::string()>& text) {
   if (collects_) collected_.push_back(text());
   if (auto found = programs_.find(program); found != programs_.end()) {
@@ -197,6 +207,7 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
     path = dir + "/" + hex({program[0] ^ outside[0], program[1] + outside[1]}) + ".tpuexe";
     if (auto loaded = load(path)) {
       ++counters().disk_hits;
+      remember({note, 0, true});
       keep(program, loaded);
       return loaded;
     }
@@ -223,6 +234,7 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   }
   const auto took = std::chrono::steady_clock::now() - start;
   ++counters().compilations;
+  remember({note, std::chrono::duration<double>(took).count(), false});
   counters().compile_microseconds += std::chrono::duration_cast<std::chrono::microseconds>(took).count();
   if (!path.empty()) store(path, *made);
   keep(program, made);

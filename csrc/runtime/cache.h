@@ -7,6 +7,7 @@
 // damaged entry is compiled again.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,25 +18,44 @@
 
 #include "hlo/program.h"
 #include "pjrt/client.h"
+#include "runtime/location.h"
 
 namespace tpu::runtime {
+
+struct HashOfHash {
+  size_t operator()(const hlo::Hash& hash) const { return hash[0]; }
+};
+
+// For whom a program is compiled, for explain().
+struct CompileNote {
+  const char* op;  // the first one; a literal
+  Location where;
+  int ops;          // of ATen
+  std::string why;  // what is new about it; empty: all of it
+};
+struct Compilation {
+  CompileNote note;
+  double seconds;
+  bool from_disk;
+};
 
 class ProgramCache {
  public:
   // `text` gives the program's text at a miss, when it has to be compiled. A `small` program (a single op of
   // eager code) is compiled with less effort: that halves its compile time and costs it nothing.
-  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, bool small,
+  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, bool small, const CompileNote& note,
                                               const std::function<std::string()>& text);
+  bool has(const hlo::Hash& program) const { return programs_.contains(program); }
+  // What was compiled or loaded lately, oldest first.
+  const std::deque<Compilation>& log() const { return log_; }
   // Keeps the text of each program that is asked for from now on, for checks with another compiler.
   void collect(bool on);
   std::vector<std::string> take_collected() { return std::exchange(collected_, {}); }
 
  private:
-  struct HashOfHash {
-    size_t operator()(const hlo::Hash& hash) const { return hash[0]; }
-  };
   std::shared_ptr<const pjrt::Executable> load(const std::string& path);
   void keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Executable> executable);
+  void remember(Compilation compilation);
   void store(const std::string& path, const pjrt::Executable& executable);
   const std::string& folder();  // empty: off
 
@@ -46,6 +66,7 @@ class ProgramCache {
   bool ready_ = false;
   bool collects_ = false;
   std::vector<std::string> collected_;
+  std::deque<Compilation> log_;
 };
 
 ProgramCache& program_cache();  // under lock()

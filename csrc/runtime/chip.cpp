@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "runtime/counters.h"
+#include "runtime/padding.h"
 #include "runtime/recording.h"
 
 namespace tpu::runtime {
@@ -71,6 +72,7 @@ ArrayRef Chip::integer(int64_t value, hlo::DType dtype) {
 
 void Chip::to_host(const ArrayRef& array, void* data) {
   pjrt::Event done;
+  std::vector<char> padded;
   {
     std::lock_guard guard(lock());
     check_fork();
@@ -80,7 +82,8 @@ void Chip::to_host(const ArrayRef& array, void* data) {
                 "was raised then)");
     ++counters().syncs;
     try {
-      done = array->pjrt_buffer().to_host(data, array->type().bytes());
+      if (array->is_padded()) padded.resize(array->bytes());
+      done = array->pjrt_buffer().to_host(array->is_padded() ? padded.data() : data, array->bytes());
     } catch (const pjrt::Error& error) {
       raise(error, array->launch());
     }
@@ -91,6 +94,7 @@ void Chip::to_host(const ArrayRef& array, void* data) {
     synchronize();  // the work that failed first explains more than what followed from it
     raise(error, array->launch());
   }
+  if (!padded.empty()) strip(*array, padded.data(), static_cast<char*>(data));
   run_checks(true);
 }
 

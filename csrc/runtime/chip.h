@@ -14,6 +14,7 @@
 #include "pjrt/client.h"
 #include "runtime/array.h"
 #include "runtime/location.h"
+#include "runtime/repeats.h"
 
 namespace tpu::runtime {
 
@@ -50,6 +51,7 @@ class Chip {
   const pjrt::Device& device() const { return device_; }
   std::string name() const { return "tpu:" + std::to_string(index_); }
   Recording& recording() { return *recording_; }  // of the eager modes
+  Repeats& repeats() { return repeats_; }         // of the ops in it
 
   // ---- arrays from the host
   // Copies `data` (dense, row-major) before it returns.
@@ -109,6 +111,7 @@ class Chip {
   pjrt::Device device_;
   MemoryAccount memory_;
   std::unique_ptr<Recording> recording_;
+  Repeats repeats_;
   std::unordered_map<ScalarKey, ArrayRef, ScalarHash> scalars_;
   Array* unsettled_first_ = nullptr;
   Array* unsettled_last_ = nullptr;

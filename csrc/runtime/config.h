@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tpu::runtime {
 
@@ -24,6 +25,11 @@ void configure(Config config);  // raises when the client exists already
 enum class Mode { kStrict, kFused, kDebug };
 Mode mode();
 void set_mode(Mode mode);  // launches what is recorded
+
+// Buckets (runtime/buckets.h): by powers of two, by the sizes given, or none at all.
+void set_buckets(bool on, std::vector<int64_t> sizes);
+bool buckets_on();
+int64_t bucket_of(int64_t n);  // the least one that holds n; 0: there is none
 
 enum class Fallback { kWarn, kError };
 Fallback fallback();

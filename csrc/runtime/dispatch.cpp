@@ -189,7 +189,10 @@ class Invocation {
       if (!remembers) recording.drop_checks(checks);
       throw;
     }
-    if (!capture && !remembers && recording.size() >= kMostOps) recording.launch();
+    if (!capture && !remembers) {
+      const bool cut = call_.chip->repeats().next(reinterpret_cast<uintptr_t>(&op_), recording.ops());
+      if (cut || recording.size() >= kMostOps) recording.launch();
+    }
     finish(std::move(fresh), *entry);
   }
 

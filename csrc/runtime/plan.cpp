@@ -21,8 +21,10 @@ void fill_plan(Plan& plan, const Recording& recording, const Recording::Compiled
   plan.arguments = compiled.parameters;
   plan.outputs = compiled.outputs;
   plan.donations = compiled.donations;
+  plan.padding = compiled.padding;
   plan.op = keep_name(op);
-  for (const hlo::Type& type : plan.outputs) plan.output_bytes += static_cast<int64_t>(type.bytes());
+  for (size_t k = 0; k < plan.outputs.size(); ++k)
+    plan.output_bytes += static_cast<int64_t>(output_bytes(plan.outputs[k], plan.padding.get(), k));
   const auto& inputs = recording.inputs();
   plan.needed.assign(inputs.size(), false);
   for (int parameter : plan.arguments) plan.needed[parameter] = true;
@@ -116,8 +118,9 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
 
   c10::SmallVector<ArrayRef, 8> made(outputs.size());
   if (executable) {
-    c10::SmallVector<PJRT_Buffer*, 16> buffers;
-    for (int argument : arguments) buffers.push_back(arrays[argument]->buffer());
+    Arguments given_arguments(chip, padding.get());
+    for (int argument : arguments) given_arguments.add(*arrays[argument]);
+    given_arguments.end();
     c10::SmallVector<int64_t, 8> kept;
     c10::SmallVector<Array*, 8> given;
     int64_t bytes = output_bytes;
@@ -125,22 +128,23 @@ std::vector<at::Tensor> Plan::run(const Call& call) const {
       Array* array = arrays[arguments[donation.argument]];
       if (array->unique()) {
         given.push_back(array);
-        bytes -= static_cast<int64_t>(array->type().bytes());
+        bytes -= static_cast<int64_t>(array->bytes());
       } else {
         kept.push_back(donation.argument);
       }
     }
     chip.reserve(bytes, op);
     c10::SmallVector<PJRT_Buffer*, 8> results(outputs.size());
-    executable->execute({buffers.data(), buffers.size()}, {results.data(), results.size()},
-                        chip.device().get(), {kept.data(), kept.size()});
+    executable->execute(given_arguments.buffers(), {results.data(), results.size()}, chip.device().get(),
+                        {kept.data(), kept.size()});
     ++counters().launches;
     const Location where = here();
     const uint64_t number = chip.log_launch(op, where);
     for (Array* array : given) array->donated();
     const pjrt::Api& api = runtime().client().api();
     for (size_t k = 0; k < outputs.size(); ++k)
-      made[k] = ArrayRef(new Array(chip, outputs[k], pjrt::Buffer(api, results[k]), number));
+      made[k] = ArrayRef(new Array(chip, outputs[k], pjrt::Buffer(api, results[k]), number,
+                                   output_dims(outputs[k], padding.get(), k)));
     for (const CheckNote& check : checks)
       chip.add_check({made[check.output], check.what, check.message, check.op, where});
   }

@@ -23,6 +23,7 @@ struct Plan {
   std::vector<hlo::Type> outputs;
   int64_t output_bytes = 0;
   std::vector<Recording::Compiled::Donation> donations;
+  std::shared_ptr<const Padding> padding;  // of a program for several sizes
   // Draws from generators in the order of the program, also those whose numbers are not used.
   struct Draw {
     int argument;  // that is the generator, or -1

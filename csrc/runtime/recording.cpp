@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "runtime/buckets.h"
 #include "runtime/counters.h"
 
 namespace tpu::runtime {
@@ -111,13 +112,25 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   for (const PendingCheck& check : checks_) outputs.push_back(check.ok);
   if (outputs.empty()) return result;
   hlo::Closed closed = program_->close(outputs, donations, false);
+  result.outputs = std::move(closed.outputs);
+  const CompileNote note{first_op_ ? first_op_ : "a graph", first_where_, ops_, ""};
+  if (!program_cache().has(closed.hash)) {
+    if (auto shared = buckets().choose(*program_, outputs, donations, closed.hash, note)) {
+      result.executable = std::move(shared->executable);
+      result.parameters = std::move(shared->parameters);
+      result.padding = std::move(shared->padding);
+      for (const auto& donation : shared->donations)
+        result.donations.push_back({donation.parameter, donation.output});
+      return result;
+    }
+  }
   const bool small = program_->op_count() - program_->parameter_count() <= kSmall;
-  result.executable = program_cache().get(closed.hash, small, [&] {
+  result.executable = program_cache().get(closed.hash, small, note, [&] {
     std::string text = program_->close(outputs, donations).text;
-    return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "\n" + text : text;
+    return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "
+" + text : text;
   });
   result.parameters = std::move(closed.parameters);
-  result.outputs = std::move(closed.outputs);
   for (size_t k = 0; k < result.parameters.size(); ++k)
     for (const auto& donation : donations)
       if (donation.parameter == result.parameters[k])
@@ -155,11 +168,14 @@ void Recording::execute(const Compiled& compiled, const char* op, int held) {
   } clear{this};
   if (!compiled.executable) return;
   const std::string name = op ? op : ops_ == 1 && first_op_ ? first_op_ : "a program of several ops";
-  std::vector<PJRT_Buffer*> arguments, results(compiled.outputs.size());
-  for (int parameter : compiled.parameters) arguments.push_back(inputs_[parameter].array->buffer());
+  std::vector<PJRT_Buffer*> results(compiled.outputs.size());
+  Arguments arguments(chip_, compiled.padding.get());
+  for (int parameter : compiled.parameters) arguments.add(*inputs_[parameter].array);
+  arguments.end();
 
   int64_t bytes = 0;
-  for (const hlo::Type& type : compiled.outputs) bytes += static_cast<int64_t>(type.bytes());
+  for (size_t k = 0; k < compiled.outputs.size(); ++k)
+    bytes += static_cast<int64_t>(output_bytes(compiled.outputs[k], compiled.padding.get(), k));
   std::vector<int64_t> kept;
   std::vector<Array*> given;
   for (const auto& donation : compiled.donations) {
@@ -169,15 +185,17 @@ void Recording::execute(const Compiled& compiled, const char* op, int held) {
       continue;
     }
     given.push_back(array.get());
-    bytes -= static_cast<int64_t>(array->type().bytes());
+    bytes -= static_cast<int64_t>(array->bytes());
   }
   chip_.reserve(bytes, name.c_str());
-  compiled.executable->execute(arguments, results, chip_.device().get(), kept);
+  compiled.executable->execute(arguments.buffers(), results, chip_.device().get(), kept);
   ++counters().launches;
   const uint64_t number = chip_.log_launch(first_op_ ? first_op_ : "transfer", first_where_);
   for (Array* array : given) array->donated();
   const pjrt::Api& api = runtime().client().api();
-  for (size_t k = 0; k < compiled.arrays.size(); ++k) compiled.arrays[k]->settle({api, results[k]}, number);
+  for (size_t k = 0; k < compiled.arrays.size(); ++k)
+    compiled.arrays[k]->settle({api, results[k]}, number,
+                               output_dims(compiled.outputs[k], compiled.padding.get(), k));
   pending_.clear();
   live_ = 0;
   for (size_t k = 0; k < checks_.size(); ++k) {

@@ -14,6 +14,7 @@
 #include "hlo/program.h"
 #include "runtime/cache.h"
 #include "runtime/chip.h"
+#include "runtime/padding.h"
 
 namespace tpu::runtime {
 
@@ -81,6 +82,7 @@ class Recording {
       int argument, output;
     };
     std::vector<Donation> donations;
+    std::shared_ptr<const Padding> padding;  // of a program for several sizes; null: for just these
   };
   // The program of the arrays that are still wanted (`wanted`: of just those).
   Compiled compile(const std::vector<Array*>* wanted = nullptr);
@@ -95,6 +97,7 @@ class Recording {
   void force();
   bool empty() const { return live_ == 0 && checks_.empty(); }
   int32_t size() const { return program_->op_count(); }
+  int ops() const { return ops_; }  // of ATen
   void clear();
   // Called for each op that is recorded, for messages.
   void note(const char* op, Location where) {

@@ -3,8 +3,11 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 
+#include "runtime/buckets.h"
 #include "runtime/chip.h"
 #include "runtime/config.h"
 #include "runtime/recording.h"
@@ -14,6 +17,8 @@ namespace {
 
 Config current;
 std::atomic<Mode> current_mode{Mode::kStrict};
+bool buckets_enabled = true;
+std::vector<int64_t> bucket_sizes;
 std::atomic<Fallback> current_fallback{Fallback::kWarn};
 std::atomic<Runtime*> instance{nullptr};
 std::atomic<bool> is_forked{false};
@@ -41,6 +46,23 @@ void set_mode(Mode mode) {
   if (Runtime* made = instance.load())
     for (int i = 0; i < made->chip_count(); ++i) made->chip(i).recording().launch();
   current_mode.store(mode);
+}
+
+void set_buckets(bool on, std::vector<int64_t> sizes) {
+  std::lock_guard guard(lock());
+  std::ranges::sort(sizes);
+  buckets_enabled = on;
+  bucket_sizes = std::move(sizes);
+  buckets().forget();
+}
+
+bool buckets_on() { return buckets_enabled; }
+
+int64_t bucket_of(int64_t n) {
+  if (bucket_sizes.empty())
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 8))));
+  const auto found = std::ranges::lower_bound(bucket_sizes, n);
+  return found == bucket_sizes.end() ? 0 : *found;
 }
 
 Fallback fallback() { return current_fallback.load(); }

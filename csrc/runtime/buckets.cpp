@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing programs for several sizes.
+#include "runtime/buckets.h"
+
+#include <algorithm>
+
+#include "hlo/padded.h"
+#include "runtime/config.h"
+
+namespace tpu::runtime {
+namespace {
+
+constexpr size_t kMostSamples = 8;
+constexpr size_t kMostFamilies = 4096, kMostChoices = 65536;
+// Programs of fewer ops are not worth a bucket unless their size just grows.
+constexpr int32_t kFewOps = 16;
+
+}  // namespace
+
+Buckets& buckets() {
+  static auto* instance = new Buckets;
+  return *instance;
+}
+
+void Buckets::forget() {
+  families_.clear();
+  choices_.clear();
+}
+
+bool Buckets::is_time(const Family& family, const hlo::Fit& fit, const std::vector<int64_t>& numbers,
+                      bool few) const {
+  const int64_t n = numbers[fit.base], before = family.samples.back()[fit.base];
+  // A cache that grows by a token, a prompt by a few.
+  if (n > before && (n - before) * 8 <= std::max<int64_t>(n, 8)) return true;
+  // Sizes that come and go: the third one, if all of them follow from one rule.
+  if (few || family.samples.size() < 2 || bucket_of(n) == n) return false;
+  return hlo::solve(fit, family.samples[family.samples.size() - 2]).has_value();
+}
+
+std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
+                                               std::span<const hlo::Value> outputs,
+                                               std::span<const hlo::Program::Donation> donations,
+                                               const hlo::Hash& exact, CompileNote note) {
+  if (!buckets_on()) return {};
+  if (auto found = choices_.find(exact); found != choices_.end()) return found->second;
+  hlo::Extract part = hlo::extract(program, outputs);
+  hlo::Skeleton skeleton = hlo::skeleton_of(*part.program, part.outputs);
+  if (families_.size() >= kMostFamilies) families_.clear();
+  Family& family = families_[skeleton.hash];
+  Rule* rule = nullptr;
+  std::optional<int64_t> n;
+  for (const auto& known : family.rules)
+    if ((n = hlo::solve(known->fit, skeleton.numbers))) rule = known.get();
+  std::vector<hlo::Program::Donation> given;  // by argument
+  for (const auto& donation : donations) {
+    const auto at = std::ranges::find(part.parameters, donation.parameter);
+    if (at != part.parameters.end())
+      given.push_back({static_cast<int>(at - part.parameters.begin()), donation.output});
+  }
+  if (!rule && family.refused.empty() && !family.samples.empty()) {
+    std::optional<hlo::Fit> fit = hlo::fit(family.samples.back(), skeleton.numbers);
+    const bool few = part.program->op_count() - part.program->parameter_count() < kFewOps;
+    if (fit && is_time(family, *fit, skeleton.numbers, few)) {
+      family.rules.push_back(std::make_unique<Rule>(Rule{std::move(*fit), {}}));
+      rule = family.rules.back().get();
+      n = skeleton.numbers[rule->fit.base];
+    }
+  }
+  std::shared_ptr<const Shared> shared;
+  if (rule) {
+    try {
+      shared = make(*rule, *n, part, given, note);
+    } catch (const hlo::Unpaddable& why) {
+      family.refused = why.what();
+    } catch (const hlo::TypeError& why) {
+      family.refused = why.what();
+    }
+  }
+  if (!shared) {
+    if (family.samples.size() >= kMostSamples) family.samples.erase(family.samples.begin());
+    family.samples.push_back(std::move(skeleton.numbers));
+    return {};
+  }
+  if (choices_.size() >= kMostChoices) choices_.clear();
+  Choice choice{shared->executable,
+                std::make_shared<const Padding>(Padding{shared->arguments, shared->outputs, *n}),
+                std::move(part.parameters), shared->donations};
+  choices_.emplace(exact, choice);
+  return choice;
+}
+
+std::shared_ptr<const Buckets::Shared> Buckets::make(Rule& rule, int64_t n, const hlo::Extract& part,
+                                                     std::span<const hlo::Program::Donation> donations,
+                                                     CompileNote note) {
+  const int64_t margin = hlo::margin_of(*part.program, part.outputs, rule.fit);
+  const int64_t bound = bucket_of(n + margin) - margin;
+  if (bound < n) throw hlo::Unpaddable("no bucket is as large");
+  std::shared_ptr<const Shared>& known = rule.by_bound[bound];
+  if (known) return known;
+  const hlo::Padded padded = hlo::pad_program(*part.program, part.outputs, rule.fit, bound);
+  auto shared = std::make_shared<Shared>();
+  for (const hlo::Type& type : padded.parameter_types) shared->arguments.push_back(type.dims);
+  for (const hlo::Type& type : padded.output_types) shared->outputs.push_back(type.dims);
+  for (const auto& donation : donations)
+    if (padded.parameter_types[donation.parameter] == padded.output_types[donation.output])
+      shared->donations.push_back(donation);
+  // The parameters that nothing needs any more are kept: the arguments stay those of the original.
+  const hlo::Closed closed =
+      padded.program->close(padded.outputs, shared->donations, /*text=*/false, /*all_parameters=*/true);
+  note.why = "sizes up to " + std::to_string(bound);
+  shared->executable = program_cache().get(closed.hash, /*small=*/false, note, [&] {
+    return padded.program->close(padded.outputs, shared->donations, true, true).text;
+  });
+  return known = std::move(shared);
+}
+
+}  // namespace tpu::runtime

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buckets: programs that differ only in one size, which grows, share a program for all sizes up to a bound.
+//
+// The first program of a skeleton is compiled as it is. When one of another size comes, the two tell how all
+// numbers follow from that size (hlo/skeleton.h), and the program is written again for the bucket that the
+// size falls into (hlo/padded.h). Each later program is compared with the rule number by number before it
+// counts as one more size: nothing is assumed of code that was not seen.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hlo/skeleton.h"
+#include "runtime/cache.h"
+#include "runtime/padding.h"
+
+namespace tpu::runtime {
+
+class Buckets {
+ public:
+  struct Choice {
+    std::shared_ptr<const pjrt::Executable> executable;
+    std::shared_ptr<const Padding> padding;
+    std::vector<int> parameters;                    // the arguments before the size
+    std::vector<hlo::Program::Donation> donations;  // with parameters as indices of arguments
+  };
+  // The program for several sizes that serves this one, if there is one, or if it is time to make one.
+  // `exact`: the hash of the program as it is.
+  std::optional<Choice> choose(const hlo::Program& program, std::span<const hlo::Value> outputs,
+                               std::span<const hlo::Program::Donation> donations, const hlo::Hash& exact,
+                               CompileNote note);
+  void forget();
+
+ private:
+  struct Shared {  // a program for the sizes up to a bound
+    std::shared_ptr<const pjrt::Executable> executable;
+    std::vector<hlo::Dims> arguments, outputs;
+    std::vector<hlo::Program::Donation> donations;
+  };
+  struct Rule {
+    hlo::Fit fit;
+    std::map<int64_t, std::shared_ptr<const Shared>> by_bound;
+  };
+  struct Family {
+    std::vector<std::vector<int64_t>> samples;  // numbers of programs that were compiled for one size
+    std::vector<std::unique_ptr<Rule>> rules;
+    std::string refused;  // why there can't be a program for several sizes
+  };
+  bool is_time(const Family& family, const hlo::Fit& fit, const std::vector<int64_t>& numbers,
+               bool few) const;
+  std::shared_ptr<const Shared> make(Rule& rule, int64_t n, const hlo::Extract& part,
+                                     std::span<const hlo::Program::Donation> donations, CompileNote note);
+
+  std::unordered_map<hlo::Hash, Family, HashOfHash> families_;
+  std::unordered_map<hlo::Hash, Choice, HashOfHash> choices_;  // by the exact program
+};
+
+Buckets& buckets();  // under lock()
+
+}  // namespace tpu::runtime
