@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each op does about padding in its operands.
 #include <algorithm>
+#include <limits>
 
 #include "hlo/padder.h"
 
 namespace tpu::hlo {
 namespace {
+
+// The ops of a region over other arguments; what it returns.
+std::vector<Value> inlined(const Program& region, const std::vector<Value>& arguments, Program& into) {
+  std::vector<Value> moved(static_cast<size_t>(region.op_count()));  // first results
+  const auto move = [&](const Value& value) {
+    const Value first = moved[value.op()];
+    return value.result() == 0 ? first : Value(&into, first.op(), value.result());
+  };
+  for (int32_t i = 0; i < region.op_count(); ++i) {
+    const Op& op = region.op(i);
+    if (const int parameter = region.parameter_index({const_cast<Program*>(&region), i, 0}); parameter >= 0) {
+      moved[i] = arguments[static_cast<size_t>(parameter)];
+      continue;
+    }
+    Op copy = op;
+    for (Value& value : copy.operands) value = move(value);
+    moved[i] = into.add(std::move(copy));
+  }
+  std::vector<Value> returned;
+  for (const Value& value : region.returned()) returned.push_back(move(value));
+  return returned;
+}
 
 bool is_scalar_zero(Affine affine) { return affine == Affine{0, 0}; }
 
@@ -30,6 +53,8 @@ const std::unordered_map<std::string_view, Padder::Handler>& Padder::handlers() 
         {"stablehlo.scatter", &Padder::scatter},
         {"stablehlo.reduce_window", &Padder::reduce_window},
         {"stablehlo.sort", &Padder::sort},
+        {"chlo.top_k", &Padder::top_k},
+        {"stablehlo.reverse", &Padder::reverse},
         {"stablehlo.convolution", &Padder::convolution},
     };
     static const char* const kElementwise[] = {
@@ -73,7 +98,7 @@ void Padder::elementwise() {
 }
 
 void Padder::constant() {
-  const std::string_view text = counted_attributes(*now_.op);
+  const std::string_view text = sizes_in(*now_.op);
   bool runtime = false;
   size_t numbers = 0;
   scan_attributes(
@@ -331,10 +356,15 @@ void Padder::scatter() {
                          batching = fixed("input_batching_dims"), map = fixed("scatter_dims_to_operand_dims");
   const int vector_dim = fixed("index_vector_dim").at(0);
   Item x = operand(0), indices = operand(1), updates = operand(2);
-  if (!batching.empty()) refuse("has batching dims");
+  const std::vector<int> index_batching = fixed("scatter_indices_batching_dims");
   const std::vector<Affine> before = dims(now_.op->operands[0]), part = dims(now_.op->operands[2]);
   size_t next = 0;
   for (int d = 0; d < x.value.rank(); ++d) {
+    if (contains(batching, d)) {
+      const auto place = static_cast<size_t>(std::ranges::find(batching, d) - batching.begin());
+      x.layout[d] = merged(x.layout[d], indices.layout[index_batching[place]]);
+      continue;
+    }
     if (contains(inserted, d)) {
       if (is_padded(x.layout[d]) && x.layout[d].size() > 1)
         refuse("writes into a dim that has padding inside");
@@ -409,12 +439,68 @@ void Padder::sort() {
     operands.push_back(operand(i).value);
     for (size_t d = 0; d < together.size(); ++d) together[d] = merged(together[d], operand(i).layout[d]);
   }
-  if (is_padded(together[dim])) refuse("sorts along a padded dim");
-  emit(std::move(operands), std::vector<PaddedDims>(now_.op->results.size(), together));
+  const Value valid = mask({operands[0], together}, {dim});
+  if (!valid) return emit(std::move(operands), std::vector<PaddedDims>(now_.op->results.size(), together));
+  if (together[dim].size() > 1) refuse("sorts along a dim that has padding inside");
+  // Padding goes to the end: whether an element is true becomes the first thing to compare.
+  const Program& less = *now_.op->regions[0];
+  const size_t count = operands.size();
+  operands.push_back(valid);
+  const std::vector<Value> sorted =
+      hlo::sort(operands, dim, now_.op->attributes.find("is_stable = true") != std::string::npos,
+                [&](const std::vector<Value>& left, const std::vector<Value>& right) {
+                  std::vector<Value> arguments;
+                  for (size_t i = 0; i < count; ++i) {
+                    arguments.push_back(left[i]);
+                    arguments.push_back(right[i]);
+                  }
+                  const Value before = inlined(less, arguments, left[0].program())[0];
+                  return std::vector<Value>{
+                      hlo::and_(left[count], hlo::or_(hlo::not_(right[count]), before))};
+                });
+  for (size_t i = 0; i < count; ++i) put(sorted[i], together);
+}
+
+void Padder::top_k() {
+  Item x = operand(0);
+  const int last = x.value.rank() - 1;
+  if (is_padded(x.layout[last])) {
+    const DType dtype = x.value.dtype();
+    const auto width = static_cast<int>(8 * byte_width(dtype));
+    Value least;
+    if (is_floating(dtype))
+      least = hlo::constant(*made_, {dtype, {}}, -std::numeric_limits<double>::infinity());
+    else if (is_unsigned(dtype))
+      least = hlo::constant(*made_, {dtype, {}}, 0);
+    else
+      least = hlo::constant(*made_, {dtype, {}}, std::numeric_limits<int64_t>::min() >> (64 - width));
+    x.value = masked(x, {last}, least);
+  }
+  PaddedDims layout = x.layout;
+  const Affine k = result_dims()[static_cast<size_t>(last)];
+  if (!k.fixed()) refuse("takes a number of elements that depends on the size");
+  layout[last] = {{k, false}};
+  emit({x.value}, {layout, layout});
+}
+
+void Padder::reverse() {
+  Value value = operand(0).value;
+  const std::vector<int> dims_reversed = fixed("dimensions");
+  const std::vector<Affine> sizes = result_dims();
+  PaddedDims layout = operand(0).layout;
+  value = hlo::reverse(value, dims_reversed);
+  for (int d : dims_reversed) {
+    if (!is_padded(layout[d])) continue;
+    if (layout[d].size() > 1) refuse("reverses a dim that has padding inside");
+    // The padding is in front now.
+    const int64_t extent = sizes[d].at(bound_);
+    value = take(value, d, size({-sizes[d].scale, extent - sizes[d].offset}), extent);
+  }
+  put(value, std::move(layout));
 }
 
 void Padder::convolution() {
-  // Only a batch that is padded: #stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>
+  // #stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>: the batch may be padded, and what is slid over.
   const std::string_view text = now_.op->attributes;
   const auto batch_in = [&](size_t list) {
     const size_t from = text.find('[', list);
@@ -423,14 +509,23 @@ void Padder::convolution() {
   const size_t conv = text.find("conv<");
   if (conv == std::string_view::npos) refuse("has no dimension numbers");
   const int in = batch_in(conv), out = batch_in(text.find("->", conv));
-  for (int d = 0; d < operand(0).value.rank(); ++d)
-    if (d != in && is_padded(operand(0).layout[d])) refuse("slides over a padded dim");
+  const std::vector<int> stretched = fixed("lhs_dilation");
+  if (std::ranges::any_of(stretched, [](int dilation) { return dilation != 1; }) &&
+      std::ranges::count_if(operand(0).layout, is_padded) > is_padded(operand(0).layout[in]))
+    refuse("stretches a padded dim");
   if (std::ranges::any_of(operand(1).layout, is_padded)) refuse("has a padded kernel");
   const std::vector<int> groups = fixed("batch_group_count");
   if (!groups.empty() && groups[0] != 1) refuse("has batch groups");
   PaddedDims layout = simple(result_dims());
   layout[out] = operand(0).layout[in];
-  emit({operand(0).value, operand(1).value}, {std::move(layout)});
+  std::vector<int> slid;
+  for (int d = 0; d < operand(0).value.rank(); ++d) {
+    if (d == in) continue;
+    if (operand(0).layout[d].size() > 1) refuse("slides over a dim that has padding inside");
+    slid.push_back(d);
+  }
+  const Value zero = hlo::constant(*made_, {operand(0).value.dtype(), {}}, 0);
+  emit({masked(operand(0), slid, zero), operand(1).value}, {std::move(layout)});
 }
 
 }  // namespace tpu::hlo

@@ -24,6 +24,24 @@ PaddedDim merged(const PaddedDim& a, const PaddedDim& b) {
   return both;
 }
 
+// One factor for n and the fixed ones within: padding behind n rows of 4 is padding behind 4n.
+PaddedDim packed(const PaddedDim& dim) {
+  PaddedDim result;
+  for (const Factor& factor : dim) {
+    const int64_t times = factor.size.fixed() ? factor.size.offset : 0;
+    if (times == 1) continue;
+    if (times > 0 && !result.empty()) {
+      Factor& outer = result.back();
+      outer.size = {outer.size.scale * times, outer.size.offset * times};
+      outer.free &= factor.free;
+    } else {
+      result.push_back(factor);
+    }
+  }
+  if (result.empty()) result.push_back({{0, 1}, false});
+  return result;
+}
+
 PaddedDims reshaped(const PaddedDims& from, const std::vector<Affine>& to) {
   std::vector<Factor> factors;  // innermost last; taken from the front
   for (const PaddedDim& dim : from)
@@ -47,10 +65,8 @@ PaddedDims reshaped(const PaddedDims& from, const std::vector<Affine>& to) {
       if (const int64_t times = quotient(target, size); times > 0) {
         dim.push_back(factor);
         target = {0, times};
-      } else if (const int64_t more = quotient(size, target);
-                 more > 0 && (factor.free || size.fixed() || target.fixed())) {
-        // A size splits: 12 into 4 and 3. Of 4n, packed, the 4 can't be the outer one.
-        if (!size.fixed() && !factor.free) throw Unpaddable("a reshape that splits a padded dim");
+      } else if (const int64_t more = quotient(size, target); more > 0) {
+        // A size splits: 12 into 4 and 3; 4n into n and 4 (but not into 4 and n).
         dim.push_back({target, factor.free});
         factors.push_back({{0, more}, factor.free});
         target = {0, 1};
@@ -67,8 +83,7 @@ PaddedDims reshaped(const PaddedDims& from, const std::vector<Affine>& to) {
         throw Unpaddable("a reshape that moves padding");
       }
     }
-    if (dim.empty()) dim.push_back({{0, 1}, false});
-    result.push_back(std::move(dim));
+    result.push_back(packed(dim));
   }
   if (!factors.empty()) throw Unpaddable("a reshape that moves padding");
   return result;
@@ -81,7 +96,7 @@ Padder::Padder(const Program& program, const Fit& fit, int64_t bound)
     numbers_.push_back(next);
     const Op& op = program.op(i);
     for (const Type& type : op.results) next += type.dims.size();
-    scan_attributes(counted_attributes(op), [&](int64_t) { ++next; }, [](std::string_view) {});
+    scan_attributes(sizes_in(op), [&](int64_t) { ++next; }, [](std::string_view) {});
   }
   if (next != fit.numbers.size()) throw Unpaddable("numbers that do not belong to the program");
 }
@@ -174,14 +189,16 @@ size_t count_numbers(std::string_view text) {
 
 }  // namespace
 
-bool Padder::has(const char* name) const {
-  return find_attribute(counted_attributes(*now_.op), name).data() != nullptr;
-}
-
 std::vector<Affine> Padder::attribute(const char* name) const {
-  const std::string_view text = counted_attributes(*now_.op), found = find_attribute(text, name);
-  if (!found.data()) return {};
-  const size_t before = count_numbers(text.substr(0, static_cast<size_t>(found.data() - text.data())));
+  const std::string_view text = now_.op->attributes, sizes = sizes_in(*now_.op);
+  const std::string_view found = find_attribute(text, name);
+  std::vector<Affine> result;
+  if (!found.data()) return result;
+  if (found.data() < sizes.data() || found.data() >= sizes.data() + sizes.size()) {
+    scan_attributes(found, [&](int64_t number) { result.push_back({0, number}); }, [](std::string_view) {});
+    return result;
+  }
+  const size_t before = count_numbers(sizes.substr(0, static_cast<size_t>(found.data() - sizes.data())));
   const auto first = fit_.numbers.begin() + static_cast<int64_t>(now_.numbers + before);
   return {first, first + static_cast<int64_t>(count_numbers(found))};
 }
@@ -196,15 +213,18 @@ std::vector<int> Padder::fixed(const char* name) const {
 }
 
 std::string Padder::attributes_at_bound() const {
-  const std::string_view counted = counted_attributes(*now_.op);
-  std::string text;
+  const std::string_view whole = now_.op->attributes, sizes = sizes_in(*now_.op);
+  const auto from = static_cast<size_t>(sizes.data() - whole.data());
+  std::string text(whole.substr(0, from));
   size_t next = now_.numbers;
   scan_attributes(
-      counted, [&](int64_t) { append_int(text, fit_.numbers[next++].at(bound_)); },
+      sizes, [&](int64_t) { append_int(text, fit_.numbers[next++].at(bound_)); },
       [&](std::string_view rest) { text += rest; });
-  if (counted.size() < now_.op->attributes.size()) {  // the type of a constant
+  if (std::string_view(now_.op->name) == "stablehlo.constant") {
     text += " : ";
     type_at_bound({nullptr, now_.index, 0}).append_to(text);
+  } else {
+    text += whole.substr(from + sizes.size());
   }
   return text;
 }

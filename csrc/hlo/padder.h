@@ -23,6 +23,7 @@ using PaddedDims = std::vector<PaddedDim>;
 bool is_padded(const PaddedDim& dim);
 // The way in which both can be seen to lie; raises Unpaddable if there is none.
 PaddedDim merged(const PaddedDim& a, const PaddedDim& b);
+PaddedDim packed(const PaddedDim& dim);
 // The layout of `from`, reshaped to the sizes `to`.
 PaddedDims reshaped(const PaddedDims& from, const std::vector<Affine>& to);
 
@@ -72,6 +73,8 @@ class Padder {
   void scatter();
   void reduce_window();
   void sort();
+  void top_k();
+  void reverse();
   void convolution();
 
   // ---- of the present op
@@ -79,7 +82,6 @@ class Padder {
   std::vector<Affine> result_dims(size_t result = 0) const {
     return dims({nullptr, now_.index, static_cast<int32_t>(result)});
   }
-  bool has(const char* name) const;
   std::vector<Affine> attribute(const char* name) const;
   std::vector<int> fixed(const char* name) const;  // ... that may not depend on n
   std::string attributes_at_bound() const;

@@ -50,10 +50,13 @@ Extract extract(const Program& program, std::span<const Value> outputs) {
   return result;
 }
 
-std::string_view counted_attributes(const Op& op) {
-  std::string_view text = op.attributes;
-  if (std::string_view(op.name) == "stablehlo.constant") text = text.substr(0, text.rfind(" : "));
-  return text;
+std::string_view sizes_in(const Op& op) {
+  const std::string_view text = op.attributes, name = op.name;
+  if (name == "stablehlo.constant") return text.substr(0, text.rfind(" : "));
+  if (name == "stablehlo.gather") return text.substr(text.rfind("slice_sizes"));
+  for (const char* sized : {"stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.pad", "stablehlo.reduce_window"})
+    if (name == sized) return text;
+  return text.substr(0, 0);
 }
 
 void scan_attributes(std::string_view text, const std::function<void(int64_t)>& number,
@@ -95,9 +98,14 @@ Skeleton skeleton_of(const Program& program, std::span<const Value> outputs) {
       hasher.word(static_cast<uint64_t>(type.dtype) << 32 | type.dims.size());
       result.numbers.insert(result.numbers.end(), type.dims.begin(), type.dims.end());
     }
+    const std::string_view text = op.attributes, sizes = sizes_in(op);
+    const auto from = static_cast<size_t>(sizes.data() - text.data());
+    hasher.bytes(text.substr(0, from));
     scan_attributes(
-        counted_attributes(op), [&](int64_t number) { result.numbers.push_back(number); },
+        sizes, [&](int64_t number) { result.numbers.push_back(number); },
         [&](std::string_view rest) { hasher.bytes(rest); });
+    // Behind the value of a constant stands its type, which has been counted.
+    if (std::string_view(op.name) != "stablehlo.constant") hasher.bytes(text.substr(from + sizes.size()));
     for (const auto& region : op.regions) hasher.hash(region->region_hash());
     for (const Value& operand : op.operands) value(operand);
   }

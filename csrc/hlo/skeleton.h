@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs have in common when they differ only in sizes.
 //
-// The *skeleton* of a program is all of it but the numbers: the dims of its types and the integers in its
-// attributes. Two programs of one skeleton, recorded for 17 and for 18 tokens, tell how each number follows
+// The *skeleton* of a program is all of it but the dims of its types and the sizes in its attributes. Two programs of one skeleton, recorded for 17 and for 18 tokens, tell how each number follows
 // from the size that changed; from then on a third program can be recognised as the one for n tokens.
 #pragma once
 
@@ -28,7 +27,7 @@ Extract extract(const Program& program, std::span<const Value> outputs);
 
 struct Skeleton {
   Hash hash;
-  std::vector<int64_t> numbers;  // op by op: dims of the results, then the integers of the attributes
+  std::vector<int64_t> numbers;  // op by op: dims of the results, then the sizes in the attributes
 };
 // Of a program whose ops are all needed, as extract() gives it.
 Skeleton skeleton_of(const Program& program, std::span<const Value> outputs);
@@ -54,7 +53,8 @@ std::optional<int64_t> solve(const Fit& fit, std::span<const int64_t> numbers);
 // Hands each integer of an attribute text to `number` and the text between to `rest`.
 void scan_attributes(std::string_view text, const std::function<void(int64_t)>& number,
                      const std::function<void(std::string_view)>& rest);
-// The part of the attributes in which numbers count: of constants, the type is left out.
-std::string_view counted_attributes(const Op& op);
+// The part of the attributes whose integers are sizes or places; numbers of dims, for instance, are not. Of
+// constants it is the value.
+std::string_view sizes_in(const Op& op);
 
 }  // namespace tpu::hlo

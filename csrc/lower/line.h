@@ -43,6 +43,14 @@ inline Value move_dim(Value x, int from, int to) {
   return hlo::transpose(x, order);
 }
 
+// A number of elements, in x's dtype and dims. It stands in the program as an integer, so that programs for
+// other sizes can be told to differ in just that (hlo/skeleton.h).
+inline Value number_like(Value x, int64_t n) {
+  if (n >= int64_t{1} << 31) return hlo::constant(x.program(), x.type(), static_cast<double>(n));
+  Value number = hlo::constant(x.program(), Type{DType::kS32, {}}, n);
+  return hlo::broadcast_in_dim(hlo::convert(number, x.dtype()), x.dims(), {});
+}
+
 // The dtype that counts up to `size` most cheaply: TPUs have no 64-bit integers of their own.
 inline DType count_dtype(int64_t size) { return size < (int64_t{1} << 31) ? DType::kS32 : DType::kS64; }
 

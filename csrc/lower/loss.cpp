@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses and their gradients. `reduction` is 0: none, 1: mean, 2: sum.
+#include "lower/line.h"
 #include "lower/loss.h"
 
 #include "lower/tables.h"
@@ -11,12 +12,12 @@ using namespace tpu::hlo;
 Value reduced(Value loss, int64_t reduction) {
   if (reduction == 0) return loss;
   Value sum = reduce_sum(loss, all_dims(loss));
-  return reduction == 1 ? sum / static_cast<double>(loss.numel()) : sum;
+  return reduction == 1 ? sum / number_like(sum, loss.numel()) : sum;
 }
 
 Value shared(Value grad, Value like, int64_t reduction) {
   grad = broadcast_to(convert(grad, like.dtype()), like.dims());
-  return reduction == 1 ? grad / static_cast<double>(like.numel()) : grad;
+  return reduction == 1 ? grad / number_like(grad, like.numel()) : grad;
 }
 
 // ---- regression: a loss of the difference of (self, target), or of both; `reduction` is argument 2

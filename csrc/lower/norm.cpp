@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "lower/line.h"
 #include "lower/backward.h"
 #include "lower/normalize.h"
 #include "lower/tables.h"
@@ -24,14 +25,15 @@ static std::vector<int> all_but(int dim, int rank) {
   return dims;
 }
 
-static double count_of(Value x, const std::vector<int>& dims) {
-  double count = 1;
-  for (int d : dims) count *= static_cast<double>(x.dim(d));
+static int64_t count_of(Value x, const std::vector<int>& dims) {
+  int64_t count = 1;
+  for (int d : dims) count *= x.dim(d);
   return count;
 }
 
 static Value mean_of(Value x, const std::vector<int>& dims) {
-  return reduce_sum(x, dims) / count_of(x, dims);
+  Value sum = reduce_sum(x, dims);
+  return sum / number_like(sum, count_of(x, dims));
 }
 
 Moments moments(Value x, const std::vector<int>& dims) {
@@ -204,14 +206,17 @@ static Results batch_norm(Args& a, int running, size_t eps_at, bool training) {
   if (training) {
     Moments m = moments(x, dims);
     mean = m.mean, rstd = reciprocal_deviation(m.variance, eps);
-    double count = count_of(x, dims);
+    const int64_t count = count_of(x, dims);
     Value momentum = a.scalar(eps_at - 1, x.dtype());
     auto blend = [&](Value old, Value now) {
       Value share = broadcast_to(momentum, now.dims());
       return convert(convert(old, now.dtype()) * (1.0 - share) + now * share, old.dtype());
     };
     if (running_mean) updated.push_back(blend(*running_mean, mean));
-    if (running_var) updated.push_back(blend(*running_var, m.variance * (count / (count - 1))));
+    if (running_var) {
+      Value unbiased = number_like(m.variance, count) / number_like(m.variance, count - 1);
+      updated.push_back(blend(*running_var, m.variance * unbiased));
+    }
   } else {
     updated.resize(2);  // empty: not written
     mean = convert(*running_mean, x.dtype());

@@ -170,12 +170,13 @@ struct Moments {
 Moments moments(Args& a) {
   Value x = line(a.floating(0));
   Axes dims = axes(a, 1, x.rank());
-  double n = static_cast<double>(extent(x, dims));
-  Value mean = reduce_sum(x, dims) / n;
+  const int64_t n = extent(x, dims);
+  Value mean = reduce_sum(x, dims);
+  mean = mean / number_like(mean, n);
   Value squares = reduce_sum(squared_magnitude(x - spread(mean, x, dims)), dims);
   Type number{squares.dtype(), {}};
   Value correction = a.has(2) ? a.scalar(2, number.dtype) : constant(x.program(), number, 1);
-  Value divisor = maximum(n - correction, 0.0);
+  Value divisor = maximum(number_like(correction, n) - correction, 0.0);
   return {dims, mean, squares / broadcast_to(divisor, squares.dims())};
 }
 
@@ -192,7 +193,8 @@ Rule spread_of(Value (*finish)(Value), bool with_mean) {
 Value mean(Args& a) {
   Value x = accumulable(a, 3);
   Axes dims = axes(a, 1, x.rank());
-  return kept(a, reduce_sum(x, dims) / static_cast<double>(extent(x, dims)), dims, a.flag(2));
+  Value sum = reduce_sum(x, dims);
+  return kept(a, sum / number_like(sum, extent(x, dims)), dims, a.flag(2));
 }
 
 // ---- norms

@@ -3,6 +3,7 @@
 #include "runtime/buckets.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "hlo/padded.h"
 #include "runtime/config.h"
@@ -11,6 +12,7 @@ namespace tpu::runtime {
 namespace {
 
 constexpr size_t kMostSamples = 8;
+constexpr int kMostAttempts = 4;
 constexpr size_t kMostFamilies = 4096, kMostChoices = 65536;
 // Programs of fewer ops are not worth a bucket unless their size just grows.
 constexpr int32_t kFewOps = 16;
@@ -27,20 +29,22 @@ void Buckets::forget() {
   choices_.clear();
 }
 
-bool Buckets::is_time(const Family& family, const hlo::Fit& fit, const std::vector<int64_t>& numbers,
-                      bool few) const {
-  const int64_t n = numbers[fit.base], before = family.samples.back()[fit.base];
+bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit,
+                      const std::vector<int64_t>& numbers, bool few) const {
+  const int64_t n = numbers[fit.base], before = sample[fit.base];
   // A cache that grows by a token, a prompt by a few.
   if (n > before && (n - before) * 8 <= std::max<int64_t>(n, 8)) return true;
   // Sizes that come and go: the third one, if all of them follow from one rule.
   if (few || family.samples.size() < 2 || bucket_of(n) == n) return false;
-  return hlo::solve(fit, family.samples[family.samples.size() - 2]).has_value();
+  return std::ranges::count_if(family.samples, [&](const auto& other) {
+           return hlo::solve(fit, other).has_value();
+         }) >= 2;
 }
 
 std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
                                                std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Program::Donation> donations,
-                                               const hlo::Hash& exact, CompileNote note) {
+                                               const hlo::Hash& exact, CompileNote& note) {
   if (!buckets_on()) return {};
   if (auto found = choices_.find(exact); found != choices_.end()) return found->second;
   hlo::Extract part = hlo::extract(program, outputs);
@@ -57,10 +61,18 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
     if (at != part.parameters.end())
       given.push_back({static_cast<int>(at - part.parameters.begin()), donation.output});
   }
-  if (!rule && family.refused.empty() && !family.samples.empty()) {
-    std::optional<hlo::Fit> fit = hlo::fit(family.samples.back(), skeleton.numbers);
+  if (!rule && family.attempts < kMostAttempts && !family.samples.empty()) {
+    // The latest of those that differ in the fewest numbers.
+    const auto differing = [&](const std::vector<int64_t>& sample) {
+      size_t count = 0;
+      for (size_t i = 0; i < sample.size(); ++i) count += sample[i] != skeleton.numbers[i];
+      return count;
+    };
+    const auto nearest = std::ranges::min_element(family.samples | std::views::reverse, {}, differing);
+    std::optional<hlo::Fit> fit = hlo::fit(*nearest, skeleton.numbers);
     const bool few = part.program->op_count() - part.program->parameter_count() < kFewOps;
-    if (fit && is_time(family, *fit, skeleton.numbers, few)) {
+    if (fit && is_time(family, *nearest, *fit, skeleton.numbers, few)) {
+      ++family.attempts;
       family.rules.push_back(std::make_unique<Rule>(Rule{std::move(*fit), {}}));
       rule = family.rules.back().get();
       n = skeleton.numbers[rule->fit.base];
@@ -72,11 +84,12 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
       shared = make(*rule, *n, part, given, note);
     } catch (const hlo::Unpaddable& why) {
       family.refused = why.what();
-    } catch (const hlo::TypeError& why) {
-      family.refused = why.what();
+      std::erase_if(family.rules, [&](const auto& known) { return known.get() == rule; });
     }
   }
   if (!shared) {
+    if (!family.samples.empty()) note.why = "other sizes";
+    if (!family.refused.empty()) note.why += "; no program for several: " + family.refused;
     if (family.samples.size() >= kMostSamples) family.samples.erase(family.samples.begin());
     family.samples.push_back(std::move(skeleton.numbers));
     return {};

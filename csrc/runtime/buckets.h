@@ -29,10 +29,10 @@ class Buckets {
     std::vector<hlo::Program::Donation> donations;  // with parameters as indices of arguments
   };
   // The program for several sizes that serves this one, if there is one, or if it is time to make one.
-  // `exact`: the hash of the program as it is.
+  // `exact`: the hash of the program as it is. Otherwise `note` gets what is to say about its sizes.
   std::optional<Choice> choose(const hlo::Program& program, std::span<const hlo::Value> outputs,
                                std::span<const hlo::Program::Donation> donations, const hlo::Hash& exact,
-                               CompileNote note);
+                               CompileNote& note);
   void forget();
 
  private:
@@ -48,9 +48,10 @@ class Buckets {
   struct Family {
     std::vector<std::vector<int64_t>> samples;  // numbers of programs that were compiled for one size
     std::vector<std::unique_ptr<Rule>> rules;
-    std::string refused;  // why there can't be a program for several sizes
+    std::string refused;  // why there was no program for several sizes
+    int attempts = 0;
   };
-  bool is_time(const Family& family, const hlo::Fit& fit, const std::vector<int64_t>& numbers,
+  bool is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit, const std::vector<int64_t>& numbers,
                bool few) const;
   std::shared_ptr<const Shared> make(Rule& rule, int64_t n, const hlo::Extract& part,
                                      std::span<const hlo::Program::Donation> donations, CompileNote note);

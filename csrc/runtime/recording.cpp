@@ -113,7 +113,7 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   if (outputs.empty()) return result;
   hlo::Closed closed = program_->close(outputs, donations, false);
   result.outputs = std::move(closed.outputs);
-  const CompileNote note{first_op_ ? first_op_ : "a graph", first_where_, ops_, ""};
+  CompileNote note{first_op_ ? first_op_ : "a graph", first_where_, ops_, ""};
   if (!program_cache().has(closed.hash)) {
     if (auto shared = buckets().choose(*program_, outputs, donations, closed.hash, note)) {
       result.executable = std::move(shared->executable);
