@@ -15,8 +15,8 @@ from torch_tpu import _C
 class EagerMode(enum.Enum):
     """When eager operators become a program. Results are the same bits in each mode."""
 
-    DEFER_NEVER = "strict"  # after each operator, asynchronously: the default
-    DEFER_AND_FUSE = "fused"  # operators collect and are compiled together
+    DEFER_NEVER = "strict"  # after each operator, asynchronously
+    DEFER_AND_FUSE = "fused"  # operators collect and are compiled together: the default
     DEFER_NEVER_AND_LAUNCH_BLOCKING = "debug"  # after each operator, and waits for it
     STRICT = DEFER_NEVER
     FUSED = DEFER_AND_FUSE
@@ -88,3 +88,20 @@ def counters() -> dict[str, Any]:
 def reset_counters() -> None:
     """Sets the counters to zero; programs stay in the caches."""
     _C.reset_counters()
+
+
+def explain(last: int = 50) -> str:
+    """Says what was compiled, for whom, why, and how long it took: one line for each program, the latest last.
+
+    "other sizes": a program that differs from an earlier one only in its sizes; "sizes up to n": one that serves all
+    of them from now on (`torch_tpu.config.buckets`). Programs from the cache folder are marked "disk".
+    """
+    programs = _C.compilations()
+    seconds = sum(p[4] for p in programs)
+    compiled = sum(not p[5] for p in programs)
+    lines = [f"{compiled} programs compiled in {seconds:.2f} s, {len(programs) - compiled} from disk."]
+    for op, place, ops, why, took, from_disk in programs[-last:]:
+        what = f"{op} and {ops - 1} more" if ops > 1 else op
+        time = "  disk" if from_disk else f"{took:6.2f}"
+        lines.append(f"{time}  {what}{f', from {place}' if place else ''}: {why or 'new'}")
+    return "\n".join(lines)

@@ -59,6 +59,19 @@ def _folder(name: str, value: object) -> str:
     return "" if value is None or value in _OFF else _path(name, value)
 
 
+def _buckets(name: str, value: object) -> str:
+    text = str(value).strip()
+    if text not in ("auto", "off") and not re.fullmatch(r"[1-9]\d{0,8}(\s*,\s*[1-9]\d{0,8})*", text):
+        raise _bad(name, value, "auto, off, or sizes such as 128,256,512")
+    return text
+
+
+def _set_buckets(text: str) -> None:
+    from torch_tpu import _C
+
+    _C.set_buckets(text != "off", [] if text in ("auto", "off") else [int(size) for size in text.split(",")])
+
+
 def _user_cache() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "torch_tpu")
@@ -67,7 +80,8 @@ def _user_cache() -> str:
 # property -> (variable, how to read it, default)
 _TABLE: dict[str, tuple[str, Callable[[str, object], Any], Callable[[], Any]]] = {
     "cache_dir": ("TORCH_TPU_CACHE_DIR", _folder, _user_cache),
-    "eager_mode": ("TORCH_TPU_EAGER_MODE", _one_of("strict", "fused", "debug"), lambda: "strict"),
+    "buckets": ("TORCH_TPU_BUCKETS", _buckets, lambda: "auto"),
+    "eager_mode": ("TORCH_TPU_EAGER_MODE", _one_of("strict", "fused", "debug"), lambda: "fused"),
     "fallback": ("TORCH_TPU_FALLBACK", _one_of("warn", "error"), lambda: "warn"),
     "plugin": ("TORCH_TPU_PLUGIN", _path, str),
     "virtual_chips": ("TORCH_TPU_VIRTUAL_CHIPS", _chips, lambda: 1),
@@ -112,6 +126,7 @@ def apply() -> None:
     _configure(wrong)
     _C.set_fallback(_values["fallback"])
     _C.set_eager_mode(_values["eager_mode"])
+    _set_buckets(_values["buckets"])
 
 
 class _Settings(types.ModuleType):
@@ -178,6 +193,19 @@ class _Settings(types.ModuleType):
         from torch_tpu import _C
 
         _C.set_fallback(_TABLE["fallback"][1]("torch_tpu.config.fallback", value))
+
+    @property
+    def buckets(self) -> str:
+        """Sizes up to which programs are made when a size grows: "auto" (powers of two), "off", or "128,256,512".
+
+        Sizes above the largest one given are compiled one by one.
+        """
+        return _values["buckets"]
+
+    @buckets.setter
+    def buckets(self, value: str) -> None:
+        _values["buckets"] = _buckets("torch_tpu.config.buckets", value)
+        _set_buckets(_values["buckets"])
 
     @property
     def eager_mode(self) -> str:

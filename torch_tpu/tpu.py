@@ -42,7 +42,7 @@ from torch_tpu._memory import (
     memory_summary,
     reset_peak_memory_stats,
 )
-from torch_tpu._modes import EagerMode, Precision, counters, precision, reset_counters, set_eager_mode
+from torch_tpu._modes import EagerMode, Precision, counters, explain, precision, reset_counters, set_eager_mode
 from torch_tpu._random import (
     _get_generator,
     get_rng_state,
@@ -82,6 +82,7 @@ __all__ = [
     "device_of",
     "eager_mode",  # noqa: F822
     "empty_cache",
+    "explain",
     "get_amp_supported_dtype",
     "get_autocast_dtype",
     "get_device_capability",

@@ -4,9 +4,11 @@
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -20,6 +22,7 @@
 #include "runtime/chip.h"
 #include "runtime/config.h"
 #include "runtime/counters.h"
+#include "runtime/progress.h"
 #include "runtime/schema.h"
 
 namespace tpu::runtime {
@@ -40,6 +43,32 @@ struct Header {
   char magic[8];
   uint64_t size;
   uint64_t check[2];  // hash of the bytes
+};
+
+// Held while a program is compiled. The file goes with the lock: who waited looks for the program first.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& entry) {
+    if (entry.empty()) return;
+    path_ = entry + ".lock";
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    waited_ = true;
+    while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FileLock() {
+    if (file_ < 0) return;
+    ::unlink(path_.c_str());
+    ::close(file_);
+  }
+  FileLock(const FileLock&) = delete;
+  bool waited() const { return waited_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  bool waited_ = false;
 };
 
 std::string hex(const hlo::Hash& hash) {
@@ -212,7 +241,17 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
       return loaded;
     }
   }
+  // Of several processes that want the same program one compiles it, the others wait for it.
+  const FileLock wait_for_others(path);
+  if (wait_for_others.waited())
+    if (auto loaded = load(path)) {
+      ++counters().disk_hits;
+      remember({note, 0, true});
+      keep(program, loaded);
+      return loaded;
+    }
   const std::string source = text();
+  const Progress progress(note);
   const auto start = std::chrono::steady_clock::now();
   const auto compile = [&](bool as_small) {
     return std::make_shared<const pjrt::Executable>(runtime().client().compile(source, options(as_small)));

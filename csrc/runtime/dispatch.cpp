@@ -75,7 +75,8 @@ class Invocation {
     std::unique_lock guard(lock());
     gather_call(call_, op_, arguments_);
     Capture* capture = Capture::active();
-    const Mode now = mode();
+    Mode now = mode();
+    if (now == Mode::kFused && !capture && call_.chip->repeats().tired()) now = Mode::kStrict;
     if (!capture && now == Mode::kFused) settle_halves_seen_as_bits();
     const bool remembers = !capture && now != Mode::kFused;
     std::shared_ptr<MemoEntry>* found = find();

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <unordered_map>
 
 #include "hlo/ops.h"
 #include "runtime/cache.h"
@@ -11,6 +13,39 @@
 #include "runtime/counters.h"
 
 namespace tpu::runtime {
+namespace {
+
+// What is padded seldom goes over the host rather than through a program of its own: so many bytes at most,
+// and so often.
+constexpr size_t kLittle = 1 << 20;
+constexpr int kOften = 3;
+
+// Calls f(place in the dense array, place in the padded one, bytes) for each run that lies together in both.
+void each_run(const hlo::Type& dense, const hlo::Dims& padded,
+              const std::function<void(size_t, size_t, size_t)>& f) {
+  if (dense.numel() == 0) return;
+  int outer = dense.rank();
+  size_t run = hlo::byte_width(dense.dtype), padded_run = run;
+  while (outer > 0 && dense.dims[outer - 1] == padded[outer - 1]) run *= static_cast<size_t>(dense.dims[--outer]);
+  if (outer > 0) {
+    padded_run = run * static_cast<size_t>(padded[outer - 1]);
+    run *= static_cast<size_t>(dense.dims[--outer]);
+  }
+  hlo::Dims at(static_cast<size_t>(outer), 0);
+  for (size_t place = 0;; place += run) {
+    size_t row = 0;
+    for (int d = 0; d < outer; ++d) row = row * static_cast<size_t>(padded[d]) + static_cast<size_t>(at[d]);
+    f(place, row * padded_run, run);
+    int d = outer - 1;
+    for (; d >= 0 && ++at[d] == dense.dims[d]; --d) at[d] = 0;
+    if (d < 0) return;
+  }
+}
+
+// By the pad program that would have been used.
+std::unordered_map<hlo::Hash, int, HashOfHash> through_host;
+
+}  // namespace
 
 size_t output_bytes(const hlo::Type& type, const Padding* padding, size_t k) {
   return static_cast<size_t>(hlo::product(output_dims(type, padding, k))) * hlo::byte_width(type.dtype);
@@ -45,9 +80,21 @@ void fit_buffer(Array& array, const hlo::Dims& dims) {
   x = hlo::pad(x, hlo::constant(program, {dtype, {}}, 0), zeros, high);
   const hlo::Value outputs[] = {x};
   const hlo::Closed closed = program.close(outputs, {}, /*text=*/false);
+  Chip& chip = array.chip();
+  if (!program_cache().has(closed.hash) && array.bytes() <= kLittle && through_host[closed.hash]++ < kOften) {
+    std::vector<char> dense(array.type().bytes()), padded(x.type().bytes());
+    std::vector<char> now(array.bytes());
+    array.pjrt_buffer().to_host(now.data(), now.size()).await();
+    strip(array, now.data(), dense.data());
+    each_run(array.type(), dims, [&](size_t from, size_t at, size_t bytes) {
+      std::memcpy(padded.data() + at, dense.data() + from, bytes);
+    });
+    auto made = runtime().client().from_host(padded.data(), pjrt_type(dtype), dims, chip.device());
+    array.refit(std::move(made.buffer), dims, array.launch());
+    return;
+  }
   const auto executable = program_cache().get(closed.hash, /*small=*/true, {"another padding", {}, 1, ""},
                                               [&] { return program.close(outputs).text; });
-  Chip& chip = array.chip();
   chip.reserve(static_cast<int64_t>(x.type().bytes()), "pad");
   PJRT_Buffer* arguments[] = {array.buffer()};
   PJRT_Buffer* results[] = {nullptr};
@@ -57,27 +104,8 @@ void fit_buffer(Array& array, const hlo::Dims& dims) {
 }
 
 void strip(const Array& array, const char* padded, char* dense) {
-  const hlo::Dims& to = array.type().dims;
-  const hlo::Dims& from = array.buffer_dims();
-  // Runs of elements that lie together in both.
-  int inner = array.type().rank();
-  size_t run = hlo::byte_width(array.type().dtype);
-  while (inner > 0 && to[inner - 1] == from[inner - 1]) run *= static_cast<size_t>(to[--inner]);
-  if (inner > 0) run *= static_cast<size_t>(to[--inner]);
-  if (array.type().numel() == 0) return;
-  hlo::Dims at(static_cast<size_t>(inner), 0);
-  size_t from_run = hlo::byte_width(array.type().dtype);
-  for (int d = inner; d < array.type().rank(); ++d) from_run *= static_cast<size_t>(from[d]);
-  for (;;) {
-    size_t source = 0;
-    for (int d = 0; d < inner; ++d)
-      source = source * static_cast<size_t>(from[d]) + static_cast<size_t>(at[d]);
-    std::memcpy(dense, padded + source * from_run, run);
-    dense += run;
-    int d = inner - 1;
-    for (; d >= 0 && ++at[d] == to[d]; --d) at[d] = 0;
-    if (d < 0) return;
-  }
+  each_run(array.type(), array.buffer_dims(),
+           [&](size_t at, size_t from, size_t bytes) { std::memcpy(dense + at, padded + from, bytes); });
 }
 
 }  // namespace tpu::runtime

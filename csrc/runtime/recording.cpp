@@ -152,12 +152,14 @@ void Recording::launch(const char* op) {
   std::lock_guard guard(lock());
   if (empty()) return clear();
   Compiled compiled;
+  const uint64_t before = counters().compilations;
   try {
     compiled = compile();
   } catch (...) {
     clear();
     throw;
   }
+  chip_.repeats().launched(counters().compilations != before);
   execute(compiled, op);
 }
 

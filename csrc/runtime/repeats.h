@@ -19,6 +19,17 @@ class Repeats {
   // Takes the next op, the `recorded`th of the recording; tells whether to cut behind it.
   bool next(uint64_t op, size_t recorded);
 
+  // A launch of the recording found its program, or had to have it compiled.
+  void launched(bool compiled) { misses_ = compiled ? misses_ + 1 : 0; }
+  // Whether ops had better run one by one for a while: code that never repeats compiles anew without end.
+  bool tired() {
+    if (misses_ < kMostMisses) return false;
+    if (++rested_ < kRest) return true;
+    rested_ = 0;
+    misses_ = kMostMisses / 2;
+    return false;
+  }
+
  private:
   static constexpr size_t kHistory = 1 << 13;  // ops that are remembered: the longest period
   static constexpr size_t kWindow = 16;        // so many equal ops suggest a repeat
@@ -31,6 +42,9 @@ class Repeats {
 
   std::array<uint64_t, kHistory> ops_{};
   std::array<uint64_t, kHistory> sums_{};  // polynomial hash of all ops up to each
+  static constexpr int kMostMisses = 48;  // launches in a row
+  static constexpr int kRest = 4096;      // ops
+  int misses_ = 0, rested_ = 0;
   size_t count_ = 0;
   size_t period_ = 0, run_ = 0;                     // the last `run_` ops equal those `period_` before them
   std::unordered_map<uint64_t, size_t> seen_;       // window -> where it came last
