@@ -18,8 +18,8 @@
 
 namespace tpu::hlo {
 
-struct Unpaddable : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct Unpaddable : std::logic_error {
+  using std::logic_error::logic_error;
 };
 
 struct Padded {

@@ -82,7 +82,7 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   if (rule) {
     try {
       shared = make(*rule, *n, part, given, note);
-    } catch (const hlo::Unpaddable& why) {
+    } catch (const std::logic_error& why) {  // hlo::Unpaddable, or a TypeError of ours: the exact program is right
       family.refused = why.what();
       std::erase_if(family.rules, [&](const auto& known) { return known.get() == rule; });
     }
