@@ -446,18 +446,17 @@ void Padder::sort() {
   const Program& less = *now_.op->regions[0];
   const size_t count = operands.size();
   operands.push_back(valid);
-  const std::vector<Value> sorted =
-      hlo::sort(operands, dim, now_.op->attributes.find("is_stable = true") != std::string::npos,
-                [&](const std::vector<Value>& left, const std::vector<Value>& right) {
-                  std::vector<Value> arguments;
-                  for (size_t i = 0; i < count; ++i) {
-                    arguments.push_back(left[i]);
-                    arguments.push_back(right[i]);
-                  }
-                  const Value before = inlined(less, arguments, left[0].program())[0];
-                  return std::vector<Value>{
-                      hlo::and_(left[count], hlo::or_(hlo::not_(right[count]), before))};
-                });
+  const std::vector<Value> sorted = hlo::sort(
+      operands, dim, now_.op->attributes.find("is_stable = true") != std::string::npos,
+      [&](const std::vector<Value>& left, const std::vector<Value>& right) {
+        std::vector<Value> arguments;
+        for (size_t i = 0; i < count; ++i) {
+          arguments.push_back(left[i]);
+          arguments.push_back(right[i]);
+        }
+        const Value before = inlined(less, arguments, left[0].program())[0];
+        return std::vector<Value>{hlo::and_(left[count], hlo::or_(hlo::not_(right[count]), before))};
+      });
   for (size_t i = 0; i < count; ++i) put(sorted[i], together);
 }
 

@@ -54,7 +54,8 @@ std::string_view sizes_in(const Op& op) {
   const std::string_view text = op.attributes, name = op.name;
   if (name == "stablehlo.constant") return text.substr(0, text.rfind(" : "));
   if (name == "stablehlo.gather") return text.substr(text.rfind("slice_sizes"));
-  for (const char* sized : {"stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.pad", "stablehlo.reduce_window"})
+  for (const char* sized :
+       {"stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.pad", "stablehlo.reduce_window"})
     if (name == sized) return text;
   return text.substr(0, 0);
 }

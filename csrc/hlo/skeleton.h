@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs have in common when they differ only in sizes.
 //
-// The *skeleton* of a program is all of it but the dims of its types and the sizes in its attributes. Two programs of one skeleton, recorded for 17 and for 18 tokens, tell how each number follows
-// from the size that changed; from then on a third program can be recognised as the one for n tokens.
+// The *skeleton* of a program is all of it but the dims of its types and the sizes in its attributes. Two
+// programs of one skeleton, recorded for 17 and for 18 tokens, tell how each number follows from the size
+// that changed; from then on a third program can be recognised as the one for n tokens.
 #pragma once
 
 #include <functional>

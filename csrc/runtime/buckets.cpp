@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "hlo/hash.h"
 #include "hlo/padded.h"
 #include "runtime/config.h"
 
@@ -36,31 +37,37 @@ bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, 
   if (n > before && (n - before) * 8 <= std::max<int64_t>(n, 8)) return true;
   // Sizes that come and go: the third one, if all of them follow from one rule.
   if (few || family.samples.size() < 2 || bucket_of(n) == n) return false;
-  return std::ranges::count_if(family.samples, [&](const auto& other) {
-           return hlo::solve(fit, other).has_value();
-         }) >= 2;
+  return std::ranges::count_if(family.samples,
+                               [&](const auto& other) { return hlo::solve(fit, other).has_value(); }) >= 2;
 }
 
 std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
                                                std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Program::Donation> donations,
-                                               const hlo::Hash& exact, CompileNote& note) {
+                                               const hlo::Closed& exact, CompileNote& note) {
   if (!buckets_on()) return {};
-  if (auto found = choices_.find(exact); found != choices_.end()) return found->second;
+  if (auto found = choices_.find(exact.hash); found != choices_.end()) return found->second;
   hlo::Extract part = hlo::extract(program, outputs);
   hlo::Skeleton skeleton = hlo::skeleton_of(*part.program, part.outputs);
+  // By argument; what is given away is part of what the program is.
+  std::vector<hlo::Program::Donation> given;
+  hlo::Hasher hasher;
+  hasher.hash(skeleton.hash);
+  for (const auto& donation : donations) {
+    const auto at = std::ranges::find(part.parameters, donation.parameter);
+    if (at == part.parameters.end()) continue;
+    given.push_back({static_cast<int>(at - part.parameters.begin()), donation.output});
+    hasher.word(static_cast<uint64_t>(given.back().parameter) << 32 | static_cast<uint32_t>(donation.output));
+  }
   if (families_.size() >= kMostFamilies) families_.clear();
-  Family& family = families_[skeleton.hash];
+  Family& family = families_[hasher.done()];
   Rule* rule = nullptr;
   std::optional<int64_t> n;
   for (const auto& known : family.rules)
-    if ((n = hlo::solve(known->fit, skeleton.numbers))) rule = known.get();
-  std::vector<hlo::Program::Donation> given;  // by argument
-  for (const auto& donation : donations) {
-    const auto at = std::ranges::find(part.parameters, donation.parameter);
-    if (at != part.parameters.end())
-      given.push_back({static_cast<int>(at - part.parameters.begin()), donation.output});
-  }
+    if ((n = hlo::solve(known->fit, skeleton.numbers))) {
+      rule = known.get();
+      break;
+    }
   if (!rule && family.attempts < kMostAttempts && !family.samples.empty()) {
     // The latest of those that differ in the fewest numbers.
     const auto differing = [&](const std::vector<int64_t>& sample) {
@@ -82,7 +89,8 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   if (rule) {
     try {
       shared = make(*rule, *n, part, given, note);
-    } catch (const std::logic_error& why) {  // hlo::Unpaddable, or a TypeError of ours: the exact program is right
+    } catch (
+        const std::logic_error& why) {  // hlo::Unpaddable, or a TypeError of ours: the exact program is right
       family.refused = why.what();
       std::erase_if(family.rules, [&](const auto& known) { return known.get() == rule; });
     }
@@ -97,8 +105,13 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   if (choices_.size() >= kMostChoices) choices_.clear();
   Choice choice{shared->executable,
                 std::make_shared<const Padding>(Padding{shared->arguments, shared->outputs, *n}),
-                std::move(part.parameters), shared->donations};
-  choices_.emplace(exact, choice);
+                {},
+                shared->donations};
+  // Another recording of the same program may number its parameters otherwise.
+  for (int parameter : part.parameters)
+    choice.parameters.push_back(
+        static_cast<int>(std::ranges::find(exact.parameters, parameter) - exact.parameters.begin()));
+  choices_.emplace(exact.hash, choice);
   return choice;
 }
 

@@ -25,13 +25,13 @@ class Buckets {
   struct Choice {
     std::shared_ptr<const pjrt::Executable> executable;
     std::shared_ptr<const Padding> padding;
-    std::vector<int> parameters;                    // the arguments before the size
+    std::vector<int> parameters;  // the arguments before the size, among those of the exact program
     std::vector<hlo::Program::Donation> donations;  // with parameters as indices of arguments
   };
   // The program for several sizes that serves this one, if there is one, or if it is time to make one.
-  // `exact`: the hash of the program as it is. Otherwise `note` gets what is to say about its sizes.
+  // `exact`: what closing the program as it is gave. Otherwise `note` gets what is to say about its sizes.
   std::optional<Choice> choose(const hlo::Program& program, std::span<const hlo::Value> outputs,
-                               std::span<const hlo::Program::Donation> donations, const hlo::Hash& exact,
+                               std::span<const hlo::Program::Donation> donations, const hlo::Closed& exact,
                                CompileNote& note);
   void forget();
 
@@ -51,8 +51,8 @@ class Buckets {
     std::string refused;  // why there was no program for several sizes
     int attempts = 0;
   };
-  bool is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit, const std::vector<int64_t>& numbers,
-               bool few) const;
+  bool is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit,
+               const std::vector<int64_t>& numbers, bool few) const;
   std::shared_ptr<const Shared> make(Rule& rule, int64_t n, const hlo::Extract& part,
                                      std::span<const hlo::Program::Donation> donations, CompileNote note);
 

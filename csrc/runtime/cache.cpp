@@ -204,8 +204,9 @@ const std::string& ProgramCache::options(bool small) {
   pjrt::CompileOptions options;
   // Its default loses NaN in maximum and minimum.
   options.xla_flags["xla_cpu_enable_fast_min_max"] = false;
-  // So do the YNNPACK kernels that it takes for large reductions; the list of what they serve is emptied.
-  options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] = std::string();
+  // So do the YNNPACK kernels that it takes for large reductions; those for products are right, and fast.
+  options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] =
+      std::string("LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT");
   if (small) {  // measured in docs/plugins.md
     options.xla_flags["xla_disable_hlo_passes"] = std::string("fusion-wrapper");
     options.xla_flags["xla_backend_optimization_level"] = int64_t{1};

@@ -22,6 +22,8 @@ namespace {
 
 // Fused recordings are cut when they reach this many ops: compile time grows faster than run time shrinks.
 constexpr int32_t kMostOps = 512;
+// ... or when so many results are pending: equal ops are recorded once, but each has its result.
+constexpr size_t kMostResults = 1024;
 // Calls (of other argument types) that are remembered per op.
 constexpr size_t kMostRemembered = 4096;
 
@@ -192,7 +194,7 @@ class Invocation {
     }
     if (!capture && !remembers) {
       const bool cut = call_.chip->repeats().next(reinterpret_cast<uintptr_t>(&op_), recording.ops());
-      if (cut || recording.size() >= kMostOps) recording.launch();
+      if (cut || recording.size() >= kMostOps || recording.pending() >= kMostResults) recording.launch();
     }
     finish(std::move(fresh), *entry);
   }

@@ -26,7 +26,8 @@ void each_run(const hlo::Type& dense, const hlo::Dims& padded,
   if (dense.numel() == 0) return;
   int outer = dense.rank();
   size_t run = hlo::byte_width(dense.dtype), padded_run = run;
-  while (outer > 0 && dense.dims[outer - 1] == padded[outer - 1]) run *= static_cast<size_t>(dense.dims[--outer]);
+  while (outer > 0 && dense.dims[outer - 1] == padded[outer - 1])
+    run *= static_cast<size_t>(dense.dims[--outer]);
   if (outer > 0) {
     padded_run = run * static_cast<size_t>(padded[outer - 1]);
     run *= static_cast<size_t>(dense.dims[--outer]);

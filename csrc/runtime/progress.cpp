@@ -38,8 +38,9 @@ void Progress::watch() {
       std::fprintf(stderr, "\rtorch_tpu: compiling a program of %s, %.0f s", what_.c_str(), elapsed());
     std::fflush(stderr);
   } while (!changed_.wait_for(guard, seconds(1), [this] { return done_; }));
-  std::fprintf(stderr, terminal ? "\rtorch_tpu: compiled a program of %s in %.1f s\n"
-                                : "torch_tpu: compiled a program of %s in %.1f s\n",
+  std::fprintf(stderr,
+               terminal ? "\rtorch_tpu: compiled a program of %s in %.1f s\n"
+                        : "torch_tpu: compiled a program of %s in %.1f s\n",
                what_.c_str(), elapsed());
 }
 

@@ -115,9 +115,9 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   result.outputs = std::move(closed.outputs);
   CompileNote note{first_op_ ? first_op_ : "a graph", first_where_, ops_, ""};
   if (!program_cache().has(closed.hash)) {
-    if (auto shared = buckets().choose(*program_, outputs, donations, closed.hash, note)) {
+    if (auto shared = buckets().choose(*program_, outputs, donations, closed, note)) {
       result.executable = std::move(shared->executable);
-      result.parameters = std::move(shared->parameters);
+      for (int place : shared->parameters) result.parameters.push_back(closed.parameters[place]);
       result.padding = std::move(shared->padding);
       for (const auto& donation : shared->donations)
         result.donations.push_back({donation.parameter, donation.output});
@@ -127,8 +127,7 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   const bool small = program_->op_count() - program_->parameter_count() <= kSmall;
   result.executable = program_cache().get(closed.hash, small, note, [&] {
     std::string text = program_->close(outputs, donations).text;
-    return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "
-" + text : text;
+    return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "\n" + text : text;
   });
   result.parameters = std::move(closed.parameters);
   for (size_t k = 0; k < result.parameters.size(); ++k)

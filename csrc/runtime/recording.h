@@ -97,7 +97,8 @@ class Recording {
   void force();
   bool empty() const { return live_ == 0 && checks_.empty(); }
   int32_t size() const { return program_->op_count(); }
-  int ops() const { return ops_; }  // of ATen
+  int ops() const { return ops_; }          // of ATen
+  size_t pending() const { return live_; }  // arrays that wait for it
   void clear();
   // Called for each op that is recorded, for messages.
   void note(const char* op, Location where) {

@@ -42,8 +42,8 @@ class Repeats {
 
   std::array<uint64_t, kHistory> ops_{};
   std::array<uint64_t, kHistory> sums_{};  // polynomial hash of all ops up to each
-  static constexpr int kMostMisses = 48;  // launches in a row
-  static constexpr int kRest = 4096;      // ops
+  static constexpr int kMostMisses = 48;   // launches in a row
+  static constexpr int kRest = 4096;       // ops
   int misses_ = 0, rested_ = 0;
   size_t count_ = 0;
   size_t period_ = 0, run_ = 0;                     // the last `run_` ops equal those `period_` before them

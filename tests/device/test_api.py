@@ -27,6 +27,7 @@ API = {
     "device_of": lambda f: f(torch.ones(1)).idx == -1 and f(torch.ones(1, device="tpu")).idx == 0,
     "eager_mode": lambda f: isinstance(f, torch.tpu.EagerMode),
     "empty_cache": lambda f: f() is None,
+    "explain": lambda f: "programs compiled in" in f(),
     "get_amp_supported_dtype": lambda f: torch.bfloat16 in f(),
     "get_autocast_dtype": lambda f: f() in torch.tpu.get_amp_supported_dtype(),
     "get_device_capability": lambda f: len(f()) == 2 and f("tpu:0") == f(0),

@@ -437,8 +437,9 @@ def test_dropout_under_checkpoint_and_vmap():
 )
 def test_gradcheck(function):
     x = torch.randn(2, 3, dtype=torch.float64, device="tpu", requires_grad=True)
-    assert torch.autograd.gradcheck(function, x, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(function, x)
+    # Within a program XLA may join a product and a sum, so two backwards may differ in the last bit.
+    assert torch.autograd.gradcheck(function, x, check_forward_ad=True, nondet_tol=1e-12)
+    assert torch.autograd.gradgradcheck(function, x, nondet_tol=1e-12)
 
 
 def test_module_hooks():
