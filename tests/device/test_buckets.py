@@ -7,8 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from torch_tpu import _C
-
 torch.manual_seed(0)
 WEIGHT = torch.randn(16, 16)
 TABLE = torch.randn(64, 16)
@@ -111,7 +109,9 @@ def test_growing(name: str, mode: str) -> None:
             x = torch.randn(n, 16)
             expected = function(x)
             got = function(x.to("tpu")).cpu()
-            torch.testing.assert_close(got, expected, rtol=1e-2 if name == "half" else 2e-4, atol=1e-4, msg=lambda m: f"n = {n}: {m}")
+            torch.testing.assert_close(
+                got, expected, rtol=1e-2 if name == "half" else 2e-4, atol=1e-4, msg=lambda m, n=n: f"n = {n}: {m}"
+            )
 
 
 def grown(function: Callable[[torch.Tensor], torch.Tensor], start: int, stop: int) -> int:

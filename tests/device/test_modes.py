@@ -320,3 +320,11 @@ def test_compiled_function_compiles_once(counted, eager_mode):
         launches = counted()["launches"]
         function(x)
         assert counted()["launches"] - launches == 1
+
+
+def test_a_lone_scatter_compiles():
+    """A convert, a constant and a scatter: XLA:CPU refuses the scatter where passes are left out, as for a small program."""
+    gradient, places = torch.ones(2, 3, device="tpu"), torch.tensor([0, 2], device="tpu")
+    with torch.tpu.set_eager_mode("strict"):
+        result = torch.ops.aten.embedding_dense_backward(gradient, places, 4, -1, False)
+        assert result.tolist() == [[1, 1, 1], [0, 0, 0], [1, 1, 1], [0, 0, 0]]
