@@ -119,6 +119,11 @@ def parts(x: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
 
+def has_negative_zero(x: torch.Tensor) -> bool:
+    """relu(-0.0) may be 0.0 or -0.0: IEEE 754 and PyTorch leave it open, and bits show it."""
+    return is_float(x) and bool((parts(x).signbit() & (parts(x) == 0)).any())
+
+
 class Builder:
     """Draws lines, and runs each on the CPU."""
 
@@ -203,7 +208,10 @@ class Builder:
         lines = len(self.program.lines)
         if not self.run(line):
             return False
-        if x.shape != shape or (self.kind(x) == "opaque" and not moves):  # out= made it larger; overflow
+        shows_zeros = key(x) in self.seen_as_bits and (has_negative_zero(before) or has_negative_zero(x))
+        if x.shape != shape or (
+            (self.kind(x) == "opaque" or shows_zeros) and not moves
+        ):  # out= made it larger; overflow
             del self.program.lines[lines:]
             if x.shape == shape:
                 x.copy_(before)
