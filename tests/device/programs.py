@@ -174,7 +174,7 @@ class Builder:
         """Keeps the books about a tensor that was made or written."""
         if not is_float(x) or x.numel() == 0:
             return
-        if rounded or self.kind(x) == "smooth":
+        if rounded or self.kind(x) != "exact":  # huge numbers are rounded as well
             self.rounded.add(key(x))
         if key(x) in self.rounded:
             v = parts(x).double().abs()
