@@ -180,6 +180,7 @@ def harvest(path: str, dtypes: list[str], every: int, samples: int, rows: str) -
     spelled = {"f32": "float32", "bf16": "bfloat16", "i32": "int32", "i64": "int64", "f64": "float64", "f16": "float16"}
     programs: dict[str, dict[str, str]] = collections.defaultdict(dict)
     warnings.simplefilter("ignore")
+    torch.tpu.set_eager_mode("strict")  # a program for each op
     _C.collect_programs(True)
     for call in calls(dtypes, every, samples):
         try:
