@@ -74,6 +74,9 @@ class Attributes {
   bool first_ = true;
 };
 
+// Of a transpose: its attribute text is all that is recorded.
+std::vector<int> permutation_of(const Op& op);
+
 // The results of an op that was just added.
 std::vector<Value> results_of(Value first, size_t count);
 

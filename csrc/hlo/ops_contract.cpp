@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, convolution, linear algebra, FFT.
+#include <string_view>
+
 #include "hlo/infer.h"
 
 namespace tpu::hlo {
@@ -35,12 +37,33 @@ std::string layout_text(const char* op, Value x, std::pair<int, const char*> fir
   return text + "]";
 }
 
+// A transposed operand is contracted as it lies in memory: not every compiler folds the transpose by itself.
+// `batch`, `contract`: the dims in question, renamed for what comes back. Only if the free dims keep their
+// order.
+Value untransposed(Value x, std::vector<int>& batch, std::vector<int>& contract) {
+  const Op& op = x.program().op(x.op());
+  if (std::string_view(op.name) != "stablehlo.transpose") return x;
+  const std::vector<int> permutation = permutation_of(op);
+  int last = -1;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (contains(batch, d) || contains(contract, d)) continue;
+    if (permutation[d] < last) return x;
+    last = permutation[d];
+  }
+  for (int& d : batch) d = permutation[d];
+  for (int& d : contract) d = permutation[d];
+  return op.operands[0];
+}
+
 bool is_matrix(Value x) { return x && x.rank() >= 2 && (is_floating(x.dtype()) || is_complex(x.dtype())); }
 
 }  // namespace
 
-Value dot_general(Value x, Value y, const DotDims& dims, Precision precision, std::optional<DType> out) {
-  Dims shape = dot_shape(x, y, dims);
+Value dot_general(Value x, Value y, const DotDims& given, Precision precision, std::optional<DType> out) {
+  Dims shape = dot_shape(x, y, given);
+  DotDims dims = given;
+  x = untransposed(x, dims.lhs_batch, dims.lhs_contract);
+  y = untransposed(y, dims.rhs_batch, dims.rhs_contract);
   std::string text = Attributes()
                          .open("dot_dimension_numbers", "#stablehlo.dot<")
                          .list("lhs_batching_dimensions", dims.lhs_batch)

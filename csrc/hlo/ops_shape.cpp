@@ -30,6 +30,14 @@ void check_starts(const char* op, Value x, const std::vector<Value>& starts) {
 
 }  // namespace
 
+std::vector<int> permutation_of(const Op& op) {
+  std::vector<int> permutation;
+  const std::string& text = op.attributes;
+  for (size_t at = text.find(':'); at < text.size() && text[at] != '>'; at = text.find_first_of(",>", at + 1))
+    permutation.push_back(std::stoi(text.substr(at + 1)));
+  return permutation;
+}
+
 Value broadcast_in_dim(Value x, Dims dims, const std::vector<int>& positions) {
   const char* op = "broadcast_in_dim";
   check(x && static_cast<int>(positions.size()) == x.rank() &&
@@ -156,12 +164,8 @@ Value transpose(Value x, const std::vector<int>& permutation) {
         "a permutation of the operand's dims", {x});
   if (is_iota(permutation)) return x;
   if (const Op* op = made_by(x, "stablehlo.transpose")) {
-    // The attribute text is all that is recorded of the first permutation.
-    std::vector<int> first, both;
-    const std::string& text = op->attributes;
-    for (size_t at = text.find(':'); at < text.size() && text[at] != '>';
-         at = text.find_first_of(",>", at + 1))
-      first.push_back(std::stoi(text.substr(at + 1)));
+    const std::vector<int> first = permutation_of(*op);
+    std::vector<int> both;
     for (int dim : permutation) both.push_back(first[dim]);
     return transpose(op->operands[0], both);
   }

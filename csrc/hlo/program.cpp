@@ -259,6 +259,7 @@ Value Program::add(Op op) {
       if (keys_[slots_[slot] - 1] == key) return {this, slots_[slot] - 1, 0};
     slots_[slot] = index + 1;
   }
+  for (const Type& type : op.results) elements_ += type.numel();
   ops_.push_back(std::move(op));
   local_.push_back(local);
   keys_.push_back(side_effect ? Hash{} : key);

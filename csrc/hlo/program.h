@@ -80,6 +80,7 @@ class Program {
   // Appends an op and returns its first result. An op equal to an earlier one is not recorded again.
   Value add(Op op);
   const Op& op(int32_t index) const { return ops_[index]; }
+  int64_t elements() const { return elements_; }  // of the results of all ops, parameters left out
   int32_t op_count() const { return static_cast<int32_t>(ops_.size()); }
 
   // For regions: what the region's terminator returns. Ends the region.
@@ -111,6 +112,7 @@ class Program {
   std::vector<int32_t> slots_;  // open addressing by key: index of an op + 1, 0 if free
   Hash region_hash_ = {};
   bool side_effect_ = false;
+  int64_t elements_ = 0;
 };
 
 inline const Type& Value::type() const { return program_->op(op_).results[result_]; }

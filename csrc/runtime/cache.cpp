@@ -39,6 +39,11 @@ constexpr size_t kMostPrograms = 8192;
 
 constexpr size_t kLongestLog = 1024;
 
+// Ops of a program that is compiled as one of a single op, with the least effort.
+constexpr int kFewOps = 4;
+// Elements of all results that make a program light. Without LLVM's passes they cost some 2 ns each.
+constexpr int64_t kFewElements = 1 << 19;
+
 struct Header {
   char magic[8];
   uint64_t size;
@@ -95,6 +100,11 @@ std::string unsafe(const std::string& folder) {
 }
 
 }  // namespace
+
+Effort effort_for(const hlo::Program& program) {
+  if (program.op_count() - program.parameter_count() <= kFewOps) return Effort::kOneOp;
+  return program.elements() <= kFewElements ? Effort::kLight : Effort::kFull;
+}
 
 ProgramCache& program_cache() {
   static auto* cache = new ProgramCache;
@@ -197,8 +207,8 @@ void ProgramCache::collect(bool on) {
   collected_.clear();
 }
 
-const std::string& ProgramCache::options(bool small) {
-  std::string& encoded = options_[small];
+const std::string& ProgramCache::options(Effort effort) {
+  std::string& encoded = options_[static_cast<size_t>(effort)];
   if (!encoded.empty()) return encoded;
   // All are flags of XLA:CPU; a plugin that does not know them does not need them.
   pjrt::CompileOptions options;
@@ -207,10 +217,12 @@ const std::string& ProgramCache::options(bool small) {
   // So do the YNNPACK kernels that it takes for large reductions; those for products are right, and fast.
   options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] =
       std::string("LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT");
-  if (small) {  // measured in docs/plugins.md
+  if (effort == Effort::kOneOp) {  // measured in docs/plugins.md
     options.xla_flags["xla_disable_hlo_passes"] = std::string("fusion-wrapper");
     options.xla_flags["xla_backend_optimization_level"] = int64_t{1};
   }
+  // Halves the time for products with a vector, whose code LLVM takes long over.
+  if (effort == Effort::kLight) options.xla_flags["xla_backend_optimization_level"] = int64_t{0};
   return encoded = runtime().client().supported(options).encode();
 }
 
@@ -223,7 +235,7 @@ void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Ex
   programs_.emplace(program, std::move(executable));
 }
 
-std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, bool small,
+std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, Effort effort,
                                                           const CompileNote& note,
                                                           const std::function<std::string()>& text) {
   if (collects_) collected_.push_back(text());
@@ -233,7 +245,7 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   }
   std::string path;
   if (const std::string& dir = folder(); !dir.empty()) {
-    const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options(small));
+    const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options(effort));
     path = dir + "/" + hex({program[0] ^ outside[0], program[1] + outside[1]}) + ".tpuexe";
     if (auto loaded = load(path)) {
       ++counters().disk_hits;
@@ -254,16 +266,16 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
   const std::string source = text();
   const Progress progress(note);
   const auto start = std::chrono::steady_clock::now();
-  const auto compile = [&](bool as_small) {
-    return std::make_shared<const pjrt::Executable>(runtime().client().compile(source, options(as_small)));
+  const auto compile = [&](Effort effort) {
+    return std::make_shared<const pjrt::Executable>(runtime().client().compile(source, options(effort)));
   };
   std::shared_ptr<const pjrt::Executable> made;
   try {
     try {
-      made = compile(small);
+      made = compile(effort);
     } catch (const pjrt::Error&) {
-      if (!small) throw;
-      made = compile(false);  // XLA:CPU runs a scatter only inside the wrapper that `small` leaves out
+      if (effort != Effort::kOneOp) throw;
+      made = compile(Effort::kFull);  // XLA:CPU runs a scatter only inside the wrapper that is left out
     }
   } catch (const pjrt::Error& error) {
     TORCH_CHECK(false,

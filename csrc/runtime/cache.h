@@ -39,11 +39,20 @@ struct Compilation {
   bool from_disk;
 };
 
+// How much the compiler is to try: what a program costs to compile should be in keeping with what it costs to
+// run.
+enum class Effort : uint8_t {
+  kOneOp,  // a few ops of eager code
+  kLight,  // results of few elements
+  kFull,
+};
+Effort effort_for(const hlo::Program& program);
+
 class ProgramCache {
  public:
-  // `text` gives the program's text at a miss, when it has to be compiled. A `small` program (a single op of
-  // eager code) is compiled with less effort: that halves its compile time and costs it nothing.
-  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, bool small, const CompileNote& note,
+  // `text` gives the program's text at a miss, when it has to be compiled.
+  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, Effort effort,
+                                              const CompileNote& note,
                                               const std::function<std::string()>& text);
   bool has(const hlo::Hash& program) const { return programs_.contains(program); }
   // What was compiled or loaded lately, oldest first.
@@ -60,9 +69,9 @@ class ProgramCache {
   const std::string& folder();  // empty: off
 
   std::unordered_map<hlo::Hash, std::shared_ptr<const pjrt::Executable>, HashOfHash> programs_;
-  const std::string& options(bool small);
+  const std::string& options(Effort effort);
 
-  std::string options_[2], folder_;
+  std::string options_[3], folder_;
   bool ready_ = false;
   bool collects_ = false;
   std::vector<std::string> collected_;

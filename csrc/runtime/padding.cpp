@@ -94,7 +94,7 @@ void fit_buffer(Array& array, const hlo::Dims& dims) {
     array.refit(std::move(made.buffer), dims, array.launch());
     return;
   }
-  const auto executable = program_cache().get(closed.hash, /*small=*/true, {"another padding", {}, 1, ""},
+  const auto executable = program_cache().get(closed.hash, Effort::kOneOp, {"another padding", {}, 1, ""},
                                               [&] { return program.close(outputs).text; });
   chip.reserve(static_cast<int64_t>(x.type().bytes()), "pad");
   PJRT_Buffer* arguments[] = {array.buffer()};

@@ -9,9 +9,6 @@
 
 namespace tpu::runtime {
 
-// Ops of a program that is compiled with less effort. With more of them the compiler's passes pay.
-constexpr int kSmall = 4;
-
 Recording::~Recording() { clear(); }
 
 void Recording::clear() {
@@ -124,8 +121,7 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
       return result;
     }
   }
-  const bool small = program_->op_count() - program_->parameter_count() <= kSmall;
-  result.executable = program_cache().get(closed.hash, small, note, [&] {
+  result.executable = program_cache().get(closed.hash, effort_for(*program_), note, [&] {
     std::string text = program_->close(outputs, donations).text;
     return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "\n" + text : text;
   });
