@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "hlo/math.h"
+#include "hlo/padded.h"
 
 using namespace tpu::hlo;
 
@@ -416,4 +417,71 @@ TEST(control_and_random) {
   CHECK(p.op(typed.op()).attributes.find("api_version = 4 : i32, backend_config = {n = 1 : i64}") !=
         std::string::npos);
   CHECK_EQ(optimization_barrier({state, bits})[1].dims(), (Dims{7}));
+}
+
+// ---- programs for several sizes
+
+// Rows and their sum as one more row.
+static Value rows_and_sum(Program& p, int64_t n) {
+  Value x = p.parameter({DType::kF32, {n, 4}});
+  return concatenate({x, reshape(reduce_sum(x, {0}), {1, 4})}, 0);
+}
+
+static Skeleton skeleton(Value output) {
+  const Value outputs[] = {output};
+  return skeleton_of(output.program(), outputs);
+}
+
+TEST(skeleton_does_not_depend_on_sizes) {
+  Program a, b, c;
+  Skeleton five = skeleton(rows_and_sum(a, 5)), six = skeleton(rows_and_sum(b, 6));
+  CHECK(five.hash == six.hash);
+  CHECK(five.numbers != six.numbers);
+  CHECK(skeleton(reduce_sum(c.parameter({DType::kF32, {5, 4}}), {0})).hash !=
+        skeleton(reduce_sum(c.parameter({DType::kF32, {5, 4}}), {1})).hash);  // dims are no sizes
+}
+
+TEST(fit_finds_the_size_that_changed) {
+  Program a, b, c, d;
+  Skeleton five = skeleton(rows_and_sum(a, 5)), six = skeleton(rows_and_sum(b, 6));
+  std::optional<Fit> found = fit(five.numbers, six.numbers);
+  CHECK(found.has_value());
+  CHECK_EQ(solve(*found, skeleton(rows_and_sum(c, 9)).numbers).value_or(-1), 9);
+  std::vector<int64_t> wrong = skeleton(rows_and_sum(d, 9)).numbers;
+  wrong.back() += 1;
+  CHECK(!solve(*found, wrong).has_value());
+  CHECK(!fit(five.numbers, five.numbers).has_value());
+}
+
+TEST(padded_program_masks_what_it_sums) {
+  Program a, b;
+  const Value five[] = {rows_and_sum(a, 5)}, six[] = {rows_and_sum(b, 6)};
+  const Fit found = *fit(skeleton_of(a, five).numbers, skeleton_of(b, six).numbers);
+  CHECK_EQ(margin_of(b, six, found), 1);
+  Padded padded = pad_program(b, six, found, 7);
+  CHECK_EQ(padded.parameter_types[0].str(), "tensor<8x4xf32>");
+  CHECK_EQ(padded.output_types[0].str(), "tensor<8x4xf32>");
+  std::string text = padded.program->close(padded.outputs).text;
+  CHECK(text.find("%arg1: tensor<i32>") != std::string::npos);  // the size
+  CHECK(text.find("stablehlo.select") != std::string::npos);
+  CHECK(text.find("stablehlo.dynamic_update_slice") != std::string::npos);
+}
+
+TEST(padded_program_refuses_what_it_does_not_know) {
+  Program a, b;
+  const auto record = [](Program& p, int64_t n) {
+    return cholesky(p.parameter({DType::kF32, {n, n}}), true);
+  };
+  const Value five[] = {record(a, 5)}, six[] = {record(b, 6)};
+  const Fit found = *fit(skeleton_of(a, five).numbers, skeleton_of(b, six).numbers);
+  CHECK_THROWS(pad_program(b, six, found, 8), "not known to work on padded dims");
+}
+
+TEST(dot_general_takes_transposed_operands_as_they_lie) {
+  Program p;
+  Value x = p.parameter({DType::kF32, {2, 3}}), w = p.parameter({DType::kF32, {5, 3}});
+  std::string text =
+      closed({dot_general(x, transpose(w, {1, 0}), {{}, {}, {1}, {0}}, Precision::kDefault)}).text;
+  CHECK(text.find("transpose") == std::string::npos);
+  CHECK(text.find("rhs_contracting_dimensions = [1]") != std::string::npos);
 }
