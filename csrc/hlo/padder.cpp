@@ -112,8 +112,6 @@ std::vector<Affine> Padder::dims(Value value) const {
 Type Padder::type_at_bound(Value value) const {
   Type type{original_.op(value.op()).results[value.result()].dtype, {}};
   for (Affine affine : dims(value)) type.dims.push_back(affine.at(bound_));
-  for (int64_t dim : type.dims)
-    if (dim < 0) throw Unpaddable("a dim that shrinks as another one grows");
   return type;
 }
 
@@ -313,6 +311,11 @@ int64_t margin_of(const Program& program, std::span<const Value> outputs, const 
 
 Padded pad_program(const Program& program, std::span<const Value> outputs, const Fit& fit, int64_t bound) {
   Padder padder(program, fit, bound);
+  // Of a roll by n, say: at the bound such a dim has fewer elements than for n.
+  for (int32_t i = 0; i < program.op_count(); ++i)
+    for (int32_t r = 0; r < static_cast<int32_t>(program.op(i).results.size()); ++r)
+      for (Affine affine : padder.dims({nullptr, i, r}))
+        if (affine.scale < 0) throw Unpaddable("a dim that shrinks as another one grows");
   // All dims of one scale at the border get one size, so that a result fits as the next call's argument.
   std::unordered_map<int64_t, int64_t> offsets;
   const auto parameter = [&](int32_t i) {

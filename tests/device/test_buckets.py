@@ -98,6 +98,43 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "grouped": lambda x: F.linear(x.view(1, -1, 4, 4), WEIGHT.to(x.device)[:4, :4]).flatten(2),
 }
 
+# Each gets 40 rows of 16, and a number that grows: a place, a step, a width.
+PLACES: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "roll": lambda x, n: x.roll(n, 0) * 2,
+    "roll back": lambda x, n: x.roll(-n, 0) * 2,
+    "all behind": lambda x, n: x[n:] * 2,
+    "all before": lambda x, n: x[:n] * 2,
+    "a window": lambda x, n: x[n : n + 5] * 2,
+    "swapped": lambda x, n: torch.cat([x[n:], x[:n]]),
+    "every nth": lambda x, n: x[::n] * 2,
+    "every other up to": lambda x, n: x[: 2 * n : 2] * 2,
+    "diagonal": lambda x, n: x.diagonal(-n) * 2,
+    "padded": lambda x, n: F.pad(x, (0, 0, n, n)),
+    "cropped in front": lambda x, n: F.pad(x, (0, 0, -n, n)),
+    "cropped behind": lambda x, n: F.pad(x, (0, 0, n, -n)),
+    "unfold": lambda x, n: x.unfold(0, n, 1).sum(-1),
+    "max_pool": lambda x, n: F.max_pool1d(x.t()[None], 2 * n, 1, padding=n),
+    "conv with padding": lambda x, n: F.conv1d(x.t()[None], WEIGHT.to(x.device)[:2, :, None], padding=n),
+    "conv with dilation": lambda x, n: F.conv1d(
+        x.t()[None], WEIGHT.to(x.device)[:2, :, None].repeat(1, 1, 2), dilation=n
+    ),
+    "topk": lambda x, n: x.topk(n, 0).values,
+    "repeat": lambda x, n: x.repeat(n, 1),
+    "rows of two": lambda x, n: x[: 2 * n].view(n, 2, 16).transpose(0, 1).reshape(-1, 16) * 2,
+    "write behind": lambda x, n: x.clone().narrow(0, n, 40 - n).fill_(1.0),
+    "write before": lambda x, n: torch.cat([x, x]).index_fill_(0, torch.arange(n, device=x.device), 1.0),
+}
+
+
+@pytest.mark.parametrize("mode", ["fused", "strict"])
+@pytest.mark.parametrize("name", PLACES)
+def test_growing_places(name: str, mode: str) -> None:
+    x = torch.randn(40, 16, generator=torch.Generator().manual_seed(1))
+    with torch.tpu.set_eager_mode(mode):
+        for n in [5, 6, 7, 9, 8, 5]:
+            got, expected = PLACES[name](x.to("tpu"), n).cpu(), PLACES[name](x, n)
+            torch.testing.assert_close(got, expected, rtol=2e-4, atol=1e-4, msg=lambda m, n=n: f"n = {n}: {m}")
+
 
 @pytest.mark.parametrize("mode", ["fused", "strict"])
 @pytest.mark.parametrize("name", FUNCTIONS)
