@@ -42,7 +42,7 @@ constexpr size_t kLongestLog = 1024;
 // Ops of a program that is compiled as one of a single op, with the least effort.
 constexpr int kFewOps = 4;
 // Elements of all results that make a program light. Without LLVM's passes they cost some 2 ns each.
-constexpr int64_t kFewElements = 1 << 19;
+constexpr int64_t kFewElements = 1 << 18;
 
 struct Header {
   char magic[8];
