@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 #include "hlo/hash.h"
 #include "hlo/padded.h"
@@ -25,11 +26,6 @@ Buckets& buckets() {
   return *instance;
 }
 
-void Buckets::forget() {
-  families_.clear();
-  choices_.clear();
-}
-
 bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit,
                       const std::vector<int64_t>& numbers, bool few) const {
   const int64_t n = numbers[fit.base], before = sample[fit.base];
@@ -45,6 +41,10 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
                                                std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Program::Donation> donations,
                                                const hlo::Closed& exact, CompileNote& note) {
+  if (std::exchange(stale_, false)) {
+    families_.clear();
+    choices_.clear();
+  }
   if (!buckets_on()) return {};
   if (auto found = choices_.find(exact.hash); found != choices_.end()) return found->second;
   hlo::Extract part = hlo::extract(program, outputs);

@@ -33,7 +33,8 @@ class Buckets {
   std::optional<Choice> choose(const hlo::Program& program, std::span<const hlo::Value> outputs,
                                std::span<const hlo::Program::Donation> donations, const hlo::Closed& exact,
                                CompileNote& note);
-  void forget();
+  // At the next choice: the present one may be under way.
+  void forget() { stale_ = true; }
 
  private:
   struct Shared {  // a program for the sizes up to a bound
@@ -56,6 +57,7 @@ class Buckets {
   std::shared_ptr<const Shared> make(Rule& rule, int64_t n, const hlo::Extract& part,
                                      std::span<const hlo::Program::Donation> donations, CompileNote note);
 
+  bool stale_ = false;
   std::unordered_map<hlo::Hash, Family, HashOfHash> families_;
   std::unordered_map<hlo::Hash, Choice, HashOfHash> choices_;  // by the exact program
 };

@@ -46,28 +46,8 @@ void each_run(const hlo::Type& dense, const hlo::Dims& padded,
 // By the pad program that would have been used.
 std::unordered_map<hlo::Hash, int, HashOfHash> through_host;
 
-}  // namespace
-
-size_t output_bytes(const hlo::Type& type, const Padding* padding, size_t k) {
-  return static_cast<size_t>(hlo::product(output_dims(type, padding, k))) * hlo::byte_width(type.dtype);
-}
-
-void Arguments::add(Array& array) {
-  if (padding_)
-    fit_buffer(array, padding_->arguments[buffers_.size()]);
-  else if (array.is_padded())
-    fit_buffer(array, array.type().dims);
-  buffers_.push_back(array.buffer());
-}
-
-void Arguments::end() {
-  if (!padding_) return;
-  size_ = chip_.integer(padding_->size, hlo::DType::kS32);
-  buffers_.push_back(size_->buffer());
-}
-
-void fit_buffer(Array& array, const hlo::Dims& dims) {
-  if (array.buffer_dims() == dims) return;
+// The array's elements in a new buffer with these dims.
+pjrt::Buffer fitted(Array& array, const hlo::Dims& dims) {
   hlo::Program program;
   const hlo::DType dtype = array.type().dtype;
   hlo::Value x = program.parameter({dtype, array.buffer_dims()});
@@ -91,8 +71,7 @@ void fit_buffer(Array& array, const hlo::Dims& dims) {
       std::memcpy(padded.data() + at, dense.data() + from, bytes);
     });
     auto made = runtime().client().from_host(padded.data(), pjrt_type(dtype), dims, chip.device());
-    array.refit(std::move(made.buffer), dims, array.launch());
-    return;
+    return std::move(made.buffer);
   }
   const auto executable = program_cache().get(closed.hash, Effort::kOneOp, {"another padding", {}, 1, ""},
                                               [&] { return program.close(outputs).text; });
@@ -101,7 +80,38 @@ void fit_buffer(Array& array, const hlo::Dims& dims) {
   PJRT_Buffer* results[] = {nullptr};
   executable->execute(arguments, results, chip.device().get(), {});
   ++counters().launches;
-  array.refit({runtime().client().api(), results[0]}, dims, chip.log_launch("pad", here()));
+  chip.log_launch("pad", here());
+  return {runtime().client().api(), results[0]};
+}
+
+}  // namespace
+
+size_t output_bytes(const hlo::Type& type, const Padding* padding, size_t k) {
+  return static_cast<size_t>(hlo::product(output_dims(type, padding, k))) * hlo::byte_width(type.dtype);
+}
+
+void Arguments::add(Array& array) {
+  // Of an array that two arguments want with different dims: the second buffer, until the launch.
+  thread_local std::vector<ArrayRef> spare;
+  if (buffers_.empty()) spare.clear();
+  const hlo::Dims& wanted = padding_ ? padding_->arguments[buffers_.size()] : array.type().dims;
+  if (array.buffer_dims() != wanted && std::ranges::find(buffers_, array.buffer()) != buffers_.end()) {
+    spare.emplace_back(new Array(chip_, array.type(), fitted(array, wanted), array.launch(), wanted));
+    buffers_.push_back(spare.back()->buffer());
+    return;
+  }
+  fit_buffer(array, wanted);
+  buffers_.push_back(array.buffer());
+}
+
+void Arguments::end() {
+  if (!padding_) return;
+  size_ = chip_.integer(padding_->size, hlo::DType::kS32);
+  buffers_.push_back(size_->buffer());
+}
+
+void fit_buffer(Array& array, const hlo::Dims& dims) {
+  if (array.buffer_dims() != dims) array.refit(fitted(array, dims), dims, array.launch());
 }
 
 void strip(const Array& array, const char* padded, char* dense) {

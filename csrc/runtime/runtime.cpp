@@ -44,7 +44,10 @@ Mode mode() { return current_mode.load(std::memory_order_relaxed); }
 void set_mode(Mode mode) {
   std::lock_guard guard(lock());
   if (Runtime* made = instance.load())
-    for (int i = 0; i < made->chip_count(); ++i) made->chip(i).recording().launch();
+    for (int i = 0; i < made->chip_count(); ++i) {
+      made->chip(i).recording().launch();
+      made->chip(i).repeats().launched(/*compiled=*/false);  // who asks for fused gets it
+    }
   current_mode.store(mode);
 }
 
