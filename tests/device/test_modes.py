@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+import torch_tpu.config
 from torch_tpu import _C
 
 
@@ -302,6 +303,7 @@ def test_fused_ops_are_one_program(counted):
 
 @pytest.mark.parametrize("eager_mode", ["strict"], indirect=True)  # fused cuts the eager ops between in other places
 def test_compiled_function_compiles_once(counted, eager_mode):
+    torch_tpu.config.buckets = torch_tpu.config.buckets  # forgets what other tests let grow
     torch._dynamo.reset()
     model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).to("tpu")
     function = torch.compile(model, backend="tpu", fullgraph=True, dynamic=False)
