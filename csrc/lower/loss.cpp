@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses and their gradients. `reduction` is 0: none, 1: mean, 2: sum.
-#include "lower/line.h"
 #include "lower/loss.h"
+#include "lower/line.h"
 
 #include "lower/tables.h"
 

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
-#include "lower/line.h"
 #include "lower/backward.h"
+#include "lower/line.h"
 #include "lower/normalize.h"
 #include "lower/tables.h"
 
