@@ -109,8 +109,6 @@ void set_fallback(const std::string& name) {
     throw py::value_error("set_fallback: expected 'warn' or 'error', got '" + name + "'");
 }
 
-void set_buckets(bool on, const std::vector<int64_t>& sizes) { runtime::set_buckets(on, sizes); }
-
 // (op, place, ops, why, seconds, from disk) of what was compiled lately.
 py::list compilations() {
   std::lock_guard guard(runtime::lock());
@@ -182,7 +180,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_eager_mode", wrapped(&set_mode));
   m.def("get_fallback", [] { return runtime::fallback() == runtime::Fallback::kError ? "error" : "warn"; });
   m.def("set_fallback", wrapped(&set_fallback));
-  m.def("set_buckets", wrapped(&set_buckets));
+  m.def("set_buckets", wrapped(&runtime::set_buckets));
   m.def("compilations", &compilations);
   m.def("counters", &counters);
   m.def("reset_counters", &runtime::reset_counters);

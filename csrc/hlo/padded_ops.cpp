@@ -17,7 +17,7 @@ std::vector<Value> inlined(const Program& region, const std::vector<Value>& argu
   };
   for (int32_t i = 0; i < region.op_count(); ++i) {
     const Op& op = region.op(i);
-    if (const int parameter = region.parameter_index({const_cast<Program*>(&region), i, 0}); parameter >= 0) {
+    if (const int parameter = parameter_at(region, i); parameter >= 0) {
       moved[i] = arguments[static_cast<size_t>(parameter)];
       continue;
     }
@@ -87,11 +87,7 @@ void Padder::elementwise() {
     operands.push_back(x.value);
     if (x.value.rank() == 0) continue;
     if (x.value.rank() != rank) refuse("changes the number of dims");
-    for (int d = 0; d < rank; ++d) {
-      PaddedDim& dim = layout[d];
-      const bool first = i == 0 || operand(0).value.rank() == 0;
-      dim = first ? x.layout[d] : merged(dim, x.layout[d]);
-    }
+    for (int d = 0; d < rank; ++d) layout[d] = merged(layout[d], x.layout[d]);
   }
   if (now_.op->results.size() != 1 && rank > 0) refuse("has several results");
   emit(std::move(operands), {std::move(layout)});

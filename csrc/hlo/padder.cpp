@@ -304,7 +304,7 @@ int64_t margin_of(const Program& program, std::span<const Value> outputs, const 
       if (affine.scale == 1) margin = std::max(margin, affine.offset);
   };
   for (int32_t i = 0; i < program.op_count(); ++i)
-    if (program.parameter_index({const_cast<Program*>(&program), i, 0}) >= 0) see({nullptr, i, 0});
+    if (parameter_at(program, i) >= 0) see({nullptr, i, 0});
   for (const Value& output : outputs) see(output);
   return margin;
 }
@@ -318,9 +318,7 @@ Padded pad_program(const Program& program, std::span<const Value> outputs, const
         if (affine.scale < 0) throw Unpaddable("a dim that shrinks as another one grows");
   // All dims of one scale at the border get one size, so that a result fits as the next call's argument.
   std::unordered_map<int64_t, int64_t> offsets;
-  const auto parameter = [&](int32_t i) {
-    return program.parameter_index({const_cast<Program*>(&program), i, 0}) >= 0;
-  };
+  const auto parameter = [&](int32_t i) { return parameter_at(program, i) >= 0; };
   const auto see = [&](const Value& value) {
     for (Affine affine : padder.dims(value))
       if (!affine.fixed()) offsets[affine.scale] = std::max(offsets[affine.scale], affine.offset);

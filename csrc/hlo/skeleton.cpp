@@ -20,6 +20,10 @@ bool is_word(char c) {
 
 }  // namespace
 
+int parameter_at(const Program& program, int32_t op) {
+  return program.parameter_index({const_cast<Program*>(&program), op, 0});
+}
+
 Extract extract(const Program& program, std::span<const Value> outputs) {
   int32_t end = 0;
   for (const Value& value : outputs) end = std::max(end, value.op() + 1);
@@ -36,8 +40,7 @@ Extract extract(const Program& program, std::span<const Value> outputs) {
   for (int32_t i = 0; i < end; ++i) {
     if (!live[i]) continue;
     const Op& op = program.op(i);
-    if (const int parameter = program.parameter_index({const_cast<Program*>(&program), i, 0});
-        parameter >= 0) {
+    if (const int parameter = parameter_at(program, i); parameter >= 0) {
       moved[i] = result.program->parameter(op.results[0]).op();
       result.parameters.push_back(parameter);
       continue;

@@ -18,6 +18,9 @@
 
 namespace tpu::hlo {
 
+// Which parameter op `op` is, or -1.
+int parameter_at(const Program& program, int32_t op);
+
 // The part of a program that `outputs` need, with nothing else in it.
 struct Extract {
   std::unique_ptr<Program> program;

@@ -244,25 +244,24 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
     return found->second;
   }
   std::string path;
-  if (const std::string& dir = folder(); !dir.empty()) {
-    const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options(effort));
-    path = dir + "/" + hex({program[0] ^ outside[0], program[1] + outside[1]}) + ".tpuexe";
-    if (auto loaded = load(path)) {
+  const auto from_disk = [&] {
+    auto loaded = load(path);
+    if (loaded) {
       ++counters().disk_hits;
       remember({note, 0, true});
       keep(program, loaded);
-      return loaded;
     }
+    return loaded;
+  };
+  if (const std::string& dir = folder(); !dir.empty()) {
+    const hlo::Hash outside = hash_bytes(runtime().client().identity() + '\n' + options(effort));
+    path = dir + "/" + hex({program[0] ^ outside[0], program[1] + outside[1]}) + ".tpuexe";
+    if (auto loaded = from_disk()) return loaded;
   }
   // Of several processes that want the same program one compiles it, the others wait for it.
   const FileLock wait_for_others(path);
   if (wait_for_others.waited())
-    if (auto loaded = load(path)) {
-      ++counters().disk_hits;
-      remember({note, 0, true});
-      keep(program, loaded);
-      return loaded;
-    }
+    if (auto loaded = from_disk()) return loaded;
   const std::string source = text();
   const Progress progress(note);
   const auto start = std::chrono::steady_clock::now();
