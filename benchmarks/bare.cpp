@@ -15,18 +15,11 @@
 #include <stdexcept>
 
 #include "pjrt/client.h"
+#include "timing.h"
 
 using namespace tpu::pjrt;
-using Clock = std::chrono::steady_clock;
 
 namespace {
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median(std::vector<double> times) {
-  std::ranges::sort(times);
-  return times[times.size() / 2];
-}
 
 struct Dtype {
   PJRT_Buffer_Type type;
