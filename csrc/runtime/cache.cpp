@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -33,9 +34,10 @@ namespace fs = std::filesystem;
 // Raise it when the layout of an entry changes.
 constexpr char kMagic[8] = {'t', 'p', 'u', 'c', 'a', 'c', 'h', '1'};
 
-// Programs in memory; dropped ones are loaded from disk again. Each takes four or more memory mappings, and
-// Linux gives a process 65,530.
-constexpr size_t kMostPrograms = 8192;
+// A program takes 3 to some hundred memory mappings, and Linux gives a process 65,530 by default: past them
+// the compiler crashes. At half of them programs are dropped; they come back from disk. Looked at once in so
+// many programs.
+constexpr size_t kLookEvery = 32;
 
 constexpr size_t kLongestLog = 1024;
 
@@ -57,9 +59,7 @@ class FileLock {
     if (entry.empty()) return;
     path_ = entry + ".lock";
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
-    waited_ = true;
-    while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
     }
   }
   ~FileLock() {
@@ -68,13 +68,26 @@ class FileLock {
     ::close(file_);
   }
   FileLock(const FileLock&) = delete;
-  bool waited() const { return waited_; }
 
  private:
   std::string path_;
   int file_ = -1;
-  bool waited_ = false;
 };
+
+bool crowded() {
+  static const size_t most = [] {
+    size_t given = 65530;
+    std::ifstream("/proc/sys/vm/max_map_count") >> given;
+    return given / 2;
+  }();
+  const int file = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  size_t mappings = 0;
+  char part[1 << 16];
+  for (ssize_t n; (n = ::read(file, part, sizeof part)) > 0;) mappings += std::count(part, part + n, '\n');
+  ::close(file);
+  return mappings > most;
+}
 
 std::string hex(const hlo::Hash& hash) {
   char text[33];
@@ -227,7 +240,7 @@ const std::string& ProgramCache::options(Effort effort) {
 }
 
 void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Executable> executable) {
-  if (programs_.size() >= kMostPrograms) {
+  if (++kept_ % kLookEvery == 0 && crowded()) {
     programs_.clear();
     forget_plans();  // they hold programs, too
     buckets().forget();
@@ -259,8 +272,8 @@ std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& progr
     if (auto loaded = from_disk()) return loaded;
   }
   // Of several processes that want the same program one compiles it, the others wait for it.
-  const FileLock wait_for_others(path);
-  if (wait_for_others.waited())
+  const FileLock others_wait(path);
+  if (!path.empty())
     if (auto loaded = from_disk()) return loaded;
   const std::string source = text();
   const Progress progress(note);

@@ -73,6 +73,7 @@ class ProgramCache {
 
   std::string options_[3], folder_;
   bool ready_ = false;
+  size_t kept_ = 0;
   bool collects_ = false;
   std::vector<std::string> collected_;
   std::deque<Compilation> log_;

@@ -141,4 +141,5 @@ def test_processes_wait_for_one_compilation(tmp_path: os.PathLike[str]) -> None:
         for _ in range(3)
     ]
     compiled = [int(child.communicate("x", timeout=120)[0]) for child in children]
-    assert sum(compiled) == max(compiled) or sum(compiled) <= 2, compiled  # never each of them all
+    programs = [name for name in os.listdir(os.path.join(tmp_path, "cache")) if name.endswith(".tpuexe")]
+    assert sum(compiled) == len(programs) > 0, compiled  # each by one of them
