@@ -52,7 +52,7 @@ at::Tensor find_nonzero(const at::Tensor& self) {
     columns[d] = d == 0 ? places : places.remainder(size);
     if (d > 0) places = places.div(size, "floor");
   }
-  return at::stack(columns, 1);
+  return at::stack(columns, 0).t();  // strides (1, n), as on the CPU and CUDA
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {

@@ -89,22 +89,38 @@ std::string Client::platform_version() const {
 }
 
 CompileOptions Client::supported(CompileOptions options) const {
-  auto accepts = [this](const CompileOptions& probe) {
+  auto compiled = [this](const CompileOptions& probe) -> std::optional<Executable> {
     try {
-      compile("func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }", probe.encode());
-      return true;
+      return compile("func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }",
+                     probe.encode());
     } catch (const Error&) {
-      return false;
+      return {};
     }
   };
   CompileOptions plain;
   plain.xla_flags = options.xla_flags;
-  if (accepts(plain)) return options;
-  std::erase_if(options.xla_flags, [&](const auto& flag) {
-    CompileOptions one;
-    one.xla_flags = {flag};
-    return !accepts(one);
-  });
+  std::optional<Executable> probe = compiled(plain);
+  if (!probe) {
+    std::erase_if(options.xla_flags, [&](const auto& flag) {
+      CompileOptions one;
+      one.xla_flags = {flag};
+      return !compiled(one);
+    });
+    plain.xla_flags = options.xla_flags;
+    probe = compiled(plain);
+  }
+  if (options.xla_extra_options.empty() || !probe) return options;
+  // The options with the debug options that the probe names, or none.
+  try {
+    plain.debug_options = debug_options_of(probe->serialize()).value_or("");
+  } catch (const Error&) {
+    plain.debug_options.clear();
+  }
+  plain.xla_extra_options = options.xla_extra_options;
+  if (!plain.debug_options.empty() && compiled(plain))
+    options.debug_options = plain.debug_options;
+  else
+    options.xla_extra_options.clear();
   return options;
 }
 

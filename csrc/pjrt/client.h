@@ -48,8 +48,8 @@ class Client {
   // platform and version, the kind of device, and the host's processor, for which CPU plugins generate code.
   const std::string& identity() const { return identity_; }
 
-  // The options without the xla_flags that this plugin does not know, found by compiling an empty program (5
-  // ms). Keep the result.
+  // The options without the xla_flags and xla_extra_options that this plugin does not know, found by
+  // compiling an empty program (5 ms, 10 with extra options). Keep the result.
   CompileOptions supported(CompileOptions options) const;
   // StableHLO as text or bytecode.
   Executable compile(std::string_view stablehlo_text, const std::string& encoded_options) const;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace tpu::pjrt {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 // A protobuf message under construction.
 class Message {
  public:
+  explicit Message(std::string bytes = {}) : bytes_(std::move(bytes)) {}
   Message& integer(int field, int64_t value) {
     varint(static_cast<uint64_t>(field) << 3);
     varint(static_cast<uint64_t>(value));
@@ -55,6 +57,42 @@ Message device_assignment(const CompileOptions& options) {
   return result;
 }
 
+// The first field of this number in a serialized message, which must be bytes (a string, a message).
+std::optional<std::string_view> bytes_field(std::string_view message, uint64_t wanted) {
+  const auto varint = [&]() -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !message.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(message.front());
+      message.remove_prefix(1);
+      value |= static_cast<uint64_t>(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+    return {};
+  };
+  while (const auto tag = varint()) {
+    std::optional<uint64_t> size;
+    switch (*tag & 7) {
+      case 0:
+        if (!varint()) return {};
+        size = 0;
+        break;
+      case 1:
+        size = 8;
+        break;
+      case 2:
+        size = varint();
+        break;
+      case 5:
+        size = 4;
+        break;
+    }
+    if (!size || *size > message.size()) return {};
+    if (*tag == (wanted << 3 | 2)) return message.substr(0, *size);
+    message.remove_prefix(*size);
+  }
+  return {};
+}
+
 struct Override {
   Message operator()(const std::string& value) const { return std::move(Message().string(1, value)); }
   Message operator()(bool value) const { return std::move(Message().integer(2, value)); }
@@ -78,6 +116,12 @@ std::string CompileOptions::encode() const {
   build.integer(1, -1).integer(4, replicas).integer(5, partitions);
   if (partitions > 1 && spmd) build.integer(6, 1);
   if (!device_ids.empty()) build.message(9, device_assignment(*this));
+  if (!debug_options.empty()) {
+    Message debug(debug_options);
+    for (const auto& [name, value] : xla_extra_options)
+      debug.message(500, std::move(Message().string(1, name).string(2, value)));
+    build.message(3, debug);
+  }
   if (shardy) build.integer(19, 1);
   if (effort) build.fixed32(20, std::bit_cast<uint32_t>(*effort));
 
@@ -90,6 +134,14 @@ std::string CompileOptions::encode() const {
     result.message(7, entry);
   }
   return result.bytes();
+}
+
+std::optional<std::string> debug_options_of(std::string_view serialized_executable) {
+  // ExecutableAndOptionsProto.compile_options.executable_build_options.debug_options
+  std::optional<std::string_view> bytes = serialized_executable;
+  for (const int field : {2, 3, 3})
+    if (bytes) bytes = bytes_field(*bytes, field);
+  return bytes ? std::optional<std::string>(*bytes) : std::nullopt;
 }
 
 }  // namespace tpu::pjrt

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -26,9 +27,18 @@ struct CompileOptions {
   // Fields of xla.DebugOptions by name, for this program only. An unknown name is an error of the
   // compilation.
   std::map<std::string, std::variant<std::string, bool, int64_t>> xla_flags;
+  // Entries of xla.DebugOptions.xla_backend_extra_options, which xla_flags can't name. They need
+  // debug_options: the plugin's own, serialized, as debug_options_of finds them; a message without them would
+  // be all zeros.
+  std::map<std::string, std::string> xla_extra_options;
+  std::string debug_options;
 
   // The serialized message. Equal options give equal bytes, so it can be part of a cache key.
   std::string encode() const;
 };
+
+// The xla.DebugOptions that a program was compiled with, from what XLA's Executable::serialize() gives;
+// nothing for the bytes of another compiler.
+std::optional<std::string> debug_options_of(std::string_view serialized_executable);
 
 }  // namespace tpu::pjrt

@@ -115,8 +115,8 @@ std::string unsafe(const std::string& folder) {
 }  // namespace
 
 Effort effort_for(const hlo::Program& program) {
-  if (program.op_count() - program.parameter_count() <= kFewOps) return Effort::kOneOp;
-  return program.elements() <= kFewElements ? Effort::kLight : Effort::kFull;
+  if (program.elements() <= kFewElements) return Effort::kLight;
+  return program.op_count() - program.parameter_count() <= kFewOps ? Effort::kOneOp : Effort::kFull;
 }
 
 ProgramCache& program_cache() {
@@ -234,8 +234,11 @@ const std::string& ProgramCache::options(Effort effort) {
     options.xla_flags["xla_disable_hlo_passes"] = std::string("fusion-wrapper");
     options.xla_flags["xla_backend_optimization_level"] = int64_t{1};
   }
-  // Halves the time for products with a vector, whose code LLVM takes long over.
-  if (effort == Effort::kLight) options.xla_flags["xla_backend_optimization_level"] = int64_t{0};
+  if (effort == Effort::kLight) {  // kernels of one LLVM module instead of one each, and less code in it
+    options.xla_flags["xla_backend_optimization_level"] = int64_t{1};
+    options.xla_extra_options["xla_cpu_disable_new_fusion_emitters"] = "";
+    options.xla_extra_options["xla_cpu_disable_loop_unrolling"] = "";
+  }
   return encoded = runtime().client().supported(options).encode();
 }
 

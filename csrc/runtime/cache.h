@@ -42,8 +42,8 @@ struct Compilation {
 // How much the compiler is to try: what a program costs to compile should be in keeping with what it costs to
 // run.
 enum class Effort : uint8_t {
-  kOneOp,  // a few ops of eager code
   kLight,  // results of few elements
+  kOneOp,  // a few ops
   kFull,
 };
 Effort effort_for(const hlo::Program& program);

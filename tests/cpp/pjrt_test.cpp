@@ -291,6 +291,19 @@ TEST(flags_that_the_plugin_knows) {
   client().compile(binary("add", "4xf32"), kept.encode());
 }
 
+TEST(extra_options) {
+  CompileOptions options;
+  options.xla_extra_options = {{"xla_cpu_disable_loop_unrolling", ""}};
+  CHECK_EQ(options.encode(), CompileOptions{}.encode());  // not without the plugin's debug options
+  const CompileOptions kept = client().supported(options);
+  CHECK_EQ(kept.xla_extra_options.size(), kept.debug_options.empty() ? 0u : 1u);
+  const auto used = debug_options_of(client().compile(binary("add", "4xf32"), kept.encode()).serialize());
+  CHECK_EQ(used.has_value(), !kept.debug_options.empty());
+  if (used) CHECK(used->find("xla_cpu_disable_loop_unrolling") != std::string::npos);
+  for (const std::string bytes : {"", "\x12", "\x12\x7f", "\xff\xff", "no message"})
+    CHECK(!debug_options_of(bytes));
+}
+
 TEST(maximum_keeps_nan_with_the_right_flag) {
   // XLA:CPU's default drops a NaN in maximum and minimum.
   CompileOptions options;

@@ -149,11 +149,13 @@ def view_complex(b: Builder) -> bool:
 
 
 def second(b: Builder, i: int) -> int | None:
-    """A tensor that broadcasts with x<i>."""
+    """A tensor that broadcasts with x<i> and makes no complex halves with it, which StableHLO does not have."""
     shape = b.values[i].shape
 
     def fits(y: torch.Tensor) -> bool:
-        return all(s == t or 1 in (s, t) for s, t in zip(reversed(shape), reversed(y.shape), strict=False))
+        return torch.result_type(b.values[i], y) != torch.complex32 and all(
+            s == t or 1 in (s, t) for s, t in zip(reversed(shape), reversed(y.shape), strict=False)
+        )
 
     return b.pick(fits)
 

@@ -79,6 +79,33 @@ def test_powers_of_halves(dtype, exponent):
     check(lambda d: exponent ** (x.to(d) / 4))
 
 
+# x [5, 6], v [6], r [1, 6], b [3, 5, 6], c [3, 1, 6]
+WITH_A_VECTOR = {
+    "matrix times vector": lambda x, v, r, b, c: x.mv(v),
+    "vector times matrix": lambda x, v, r, b, c: v @ x.T,
+    "row times matrix": lambda x, v, r, b, c: r @ x.T,
+    "matrix times column": lambda x, v, r, b, c: x @ r.T,
+    "rows times matrices": lambda x, v, r, b, c: torch.bmm(c, b.mT),
+    "matrices times columns": lambda x, v, r, b, c: torch.bmm(b, c.mT),
+    "row times row": lambda x, v, r, b, c: (v.dot(v), r @ r.T),
+    "column times row": lambda x, v, r, b, c: r.T @ r,
+    "layer of a vector": lambda x, v, r, b, c: F.linear(v, x, x[:, 0]),
+    "layer of a row": lambda x, v, r, b, c: F.linear(c[:1], x),
+    "no columns": lambda x, v, r, b, c: r @ x[:0].T,
+    "nothing summed": lambda x, v, r, b, c: r[:, :0] @ x[:, :0].T,
+    "added": lambda x, v, r, b, c: (torch.baddbmm(c[:, :, :5], c, b.mT), torch.addmv(x[:, 0], x, v)),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", WITH_A_VECTOR)
+def test_products_with_a_vector(name, dtype):
+    numbers = torch.Generator().manual_seed(0)
+    shapes = [(5, 6), (6,), (1, 6), (3, 5, 6), (3, 1, 6)]
+    arguments = [torch.randint(-3, 4, shape, generator=numbers).to(dtype) for shape in shapes]
+    check(lambda d: WITH_A_VECTOR[name](*(x.to(d) for x in arguments)), rtol=0, atol=0)
+
+
 # ---- no elements
 
 EMPTY = [(0,), (0, 3), (3, 0), (2, 0, 3)]
@@ -168,6 +195,7 @@ PLACES = {
     "copy_ across": lambda x: x.clone().T.copy_(x.T.flip(0)),
     "strided of a slice": lambda x: x[1:].as_strided((2, 2), (1, 4)).clone(),
     "unfold": lambda x: x.unfold(1, 2, 1)[:, 1].clone(),
+    "places of nonzero": lambda x: (x.nonzero().as_strided((3,), (4,), 1).clone(), x.nonzero().T.view(torch.uint8)),
     "view as bytes": lambda x: x.view(torch.uint8).clone(),
     "diagonal written": lambda x: _diagonal(x),
     "chained slices written": lambda x: _chained(x),
