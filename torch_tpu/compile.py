@@ -5,7 +5,6 @@ AOTAutograd makes graphs of ATen operators, forward and backward; the extension 
 the same dispatcher as eager code, and what that records is the program. There is no second set of lowerings.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,45 +17,19 @@ from torch._dynamo.device_interface import (
 )
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from torch_tpu import _C, decompositions
+from torch_tpu import _C, _stages, decompositions
 from torch_tpu import tpu as device_module
 
 
-def _on_cpu(node: torch.fx.Node) -> bool:
-    values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return any(isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in values)
-
-
-def _host_node(graph: torch.fx.GraphModule) -> torch.fx.Node | None:
-    """A node that computes on the CPU with what changes from call to call, or None. Its value is no part of a program."""
-    changing: set[torch.fx.Node] = set()
-    for node in graph.graph.nodes:
-        if node.op == "placeholder":
-            if _on_cpu(node):
-                changing.add(node)
-        elif node.op == "output":
-            if any(used in changing for used in node.all_input_nodes):
-                return node
-        elif _on_cpu(node):
-            seeded = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-            if seeded or any(used in changing for used in node.all_input_nodes):
-                return node
-    return None
-
-
-def _program(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+def _program(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
     """Compiles one graph; the result takes its inputs as a list, which it may empty, so that they die early."""
-    if (host := _host_node(graph)) is not None:
-        warnings.warn(
-            f'torch.compile(backend="tpu"): a graph is run op by op, because a part of it computes on the CPU ({host.name}). '
-            "Make the tensors it uses on the tpu.",
-            stacklevel=2,
-        )
-        run: Callable[..., Any] = lambda inputs: graph(*inputs)  # noqa: E731
+    if _stages.uses_the_cpu(graph):
+        whole = _stages.staged(graph, _C.CompiledFunction)
+        run: Callable[[list[Any]], Any] = lambda inputs: whole(*inputs)  # noqa: E731
     else:
         run = _C.CompiledFunction(graph)
 
-    def call(inputs: list[Any]) -> list[Any]:
+    def call(inputs: list[Any]) -> Any:
         return run(inputs)
 
     call._boxed_call = True  # type: ignore[attr-defined]

@@ -153,12 +153,75 @@ def test_inputs_of_one_storage():
     torch.testing.assert_close(there.cpu(), host)
 
 
-def test_a_graph_that_computes_on_the_cpu_is_not_frozen():
-    run = torch.compile(lambda x, y: x + (y * 2).to("tpu"), backend="tpu")
-    x = torch.ones(3, device="tpu")
-    with pytest.warns(UserWarning, match="op by op"):
-        run(x, torch.ones(3))
-    torch.testing.assert_close(run(x, torch.full((3,), 5.0)).cpu(), torch.full((3,), 11.0))
+# ---- graphs that compute on both devices
+
+ON_BOTH = {
+    "before": lambda x, y: x + (y * 2).to(x.device),
+    "after": lambda x, y: (x * 2).to("cpu") + y,
+    "in turns": lambda x, y: (((x * 2).cpu() + y).to(x.device) * 3, y + 1),
+    "0-d operands": lambda x, y: (x * y[0] + y[1] ** 2, torch._foreach_mul([x, x + 1], [y[1], y[2]])),
+    "written on the CPU": lambda x, y: (x * y[0], y.add_(1), x + y[0]),
+    "written on the tpu": lambda x, y: (y + 1, x.add_(y[0]), (x.cpu() * y)),
+    "written from the other": lambda x, y: (y + 1, y.copy_(x * 2), x.add_(1)),
+    "input returned": lambda x, y: (y, x, y[1:]),
+    "number": lambda x, y: x * x.sum().item() + y[0].item(),
+}
+
+
+@pytest.mark.parametrize("name", ON_BOTH)
+def test_graphs_that_compute_on_the_cpu_too(name):
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        run = torch.compile(ON_BOTH[name], backend="tpu", fullgraph=True)
+        for first in (1.0, 5.0):
+            x, y = torch.full((3,), first), torch.arange(3.0) + first
+            there, host = x.to("tpu"), y.clone()
+            got, expected = run(there, host), ON_BOTH[name](x, y)
+            for a, b in zip(*(torch.utils._pytree.tree_leaves(r) for r in (got, expected)), strict=True):
+                torch.testing.assert_close(a.cpu(), b)
+            torch.testing.assert_close((there.cpu(), host), (x, y))
+
+
+def test_random_numbers_of_the_cpu_keep_their_order():
+    def draw(x, y):
+        return torch.rand(2), x.cpu() + torch.rand(3), torch.rand(1) + y
+
+    results = []
+    for function, device in ((draw, "cpu"), (torch.compile(draw, backend="tpu"), "tpu")):
+        torch.manual_seed(3)
+        results.append(function(torch.ones(3, device=device), torch.ones(1)))
+    with torch._inductor.config.patch(fallback_random=True):
+        torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.AdamW(p, 1e-2),
+        lambda p: torch.optim.AdamW(p, 1e-2, amsgrad=True, foreach=False),
+        lambda p: torch.optim.Adam(p, torch.tensor(1e-2)),
+        lambda p: torch.optim.NAdam(p, 1e-2),
+        lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9),
+    ],
+    ids=["foreach", "single", "rate on the CPU", "NAdam", "SGD"],
+)
+def test_compiled_optimizer_step(make):
+    results = {}
+    for device in ("cpu", "tpu"):
+        torch._dynamo.reset()
+        weights = [torch.arange(6.0).reshape(2, 3).div(7).to(device).requires_grad_() for _ in range(2)]
+        optimizer = make(weights)
+        step = torch.compile(optimizer.step, backend="tpu") if device == "tpu" else optimizer.step
+        for i in range(4):
+            if i == 3:
+                counted = torch.tpu.counters()["compilations"]
+            optimizer.zero_grad()
+            sum((w * w).sum() * (k + 1) for k, w in enumerate(weights)).backward()
+            step()
+        states = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        results[device] = [x.detach().cpu() for x in (*weights, *states)]
+    torch.testing.assert_close(results["tpu"], results["cpu"])
+    assert torch.tpu.counters()["compilations"] == counted  # the count of steps is an operand
 
 
 def test_dynamic_shapes_and_graph_breaks():
