@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "runtime/storage.h"
+#include "runtime/structured.h"
 
 namespace tpu::runtime {
 namespace {
@@ -91,7 +92,10 @@ void ask_meta(const Operator& op, at::ArrayRef<c10::IValue> arguments, MemoEntry
   // Meta tensors only: no autograd, no mode of the caller.
   c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   try {
-    op.handle.callBoxed(stack);
+    if (const c10::KernelFunction* kernel = structured_meta(op.handle.operator_name()))
+      kernel->callBoxed(op.handle, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    else
+      op.handle.callBoxed(stack);
   } catch (const c10::NotImplementedError&) {
     return ask_functional_meta(op, shadows, entry);
   }

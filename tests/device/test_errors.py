@@ -26,8 +26,8 @@ def at(*places: int) -> torch.Tensor:
 
 # name -> (code, class, fragments of the text). Raised where the op is called, in each mode.
 AT_ONCE = {
-    "add of other shapes": (lambda: t(2, 3) + t(4), RuntimeError, ["length 4", "[4]", "[2, 3]"]),
-    "matmul of other shapes": (lambda: t(2, 3) @ t(4, 5), RuntimeError, ["same reduction dim", "[2, 3] X [4, 5]"]),
+    "add of other shapes": (lambda: t(2, 3) + t(4), RuntimeError, ["tensor a (3)", "tensor b (4)", "dimension 1"]),
+    "matmul of other shapes": (lambda: t(2, 3) @ t(4, 5), RuntimeError, ["cannot be multiplied", "2x3 and 4x5"]),
     "bmm of other shapes": (lambda: torch.bmm(t(2, 3, 4), t(2, 5, 6)), RuntimeError, ["4", "5"]),
     "cat of other shapes": (
         lambda: torch.cat([t(2, 3), t(2, 4)]),
@@ -50,7 +50,7 @@ AT_ONCE = {
     "in-place result that is larger": (
         lambda: t(3).add_(t(2, 3)),
         RuntimeError,
-        ["output with shape", "[3]", "(2, 3)"],
+        ["output with shape [3]", "broadcast shape [2, 3]"],
     ),
     "set by another shape": (lambda: t(3).__setitem__(slice(0, 2), t(3)), RuntimeError, ["expanded size", "2", "3"]),
     "matmul of other dtypes": (
@@ -66,7 +66,7 @@ AT_ONCE = {
     "in-place result of a wider kind": (
         lambda: t(2, dtype=torch.int32).add_(1.5),
         RuntimeError,
-        ["romotion", "in-place"],
+        ["result type Float", "output type Int"],
     ),
     "out= of a narrower kind": (
         lambda: torch.add(t(2), t(2), out=t(2, dtype=torch.int32)),
@@ -190,7 +190,7 @@ def test_value_that_a_graph_would_need():
     for value in (lambda x: [x * x.sum().item()], lambda x: [x * 2 if x.sum() > 0 else x], lambda x: x.tolist()):
         with pytest.raises(RuntimeError, match=r"exists only when the compiled function runs.*torch\.where"):
             _C.CompiledFunction(value)([t(3)])
-    # A graph that has a value on the CPU runs op by op; the numbers are right at each call.
+    # A graph that needs a number is broken there; the numbers are right at each call.
     scaled = torch.compile(lambda x: x * x.sum().item(), backend="tpu")
     assert [scaled(t(3) * k).tolist() for k in (1, 2)] == [[3, 3, 3], [12, 12, 12]]
 
