@@ -259,7 +259,6 @@ Value Program::add(Op op) {
       if (keys_[slots_[slot] - 1] == key) return {this, slots_[slot] - 1, 0};
     slots_[slot] = index + 1;
   }
-  for (const Type& type : op.results) elements_ += type.numel();
   ops_.push_back(std::move(op));
   local_.push_back(local);
   keys_.push_back(side_effect ? Hash{} : key);
@@ -274,6 +273,17 @@ void Program::set_return(std::vector<Value> values) {
   Hasher hasher;
   Layout(*this, returned_, {}).hash(hasher, returned_);
   region_hash_ = hasher.done();
+}
+
+Program::Extent Program::extent(std::span<const Value> outputs) const {
+  const Layout layout(*this, outputs, std::vector<bool>(std::max<size_t>(parameters_.size(), 1)));
+  Extent extent;
+  for (int32_t i = 0; i < layout.live_end; ++i) {
+    if (layout.ids[i] < 0) continue;
+    ++extent.ops;
+    for (const Type& type : ops_[i].results) extent.elements += type.numel();
+  }
+  return extent;
 }
 
 Closed Program::close(std::span<const Value> outputs, std::span<const Donation> donations, bool text,

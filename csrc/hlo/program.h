@@ -80,7 +80,6 @@ class Program {
   // Appends an op and returns its first result. An op equal to an earlier one is not recorded again.
   Value add(Op op);
   const Op& op(int32_t index) const { return ops_[index]; }
-  int64_t elements() const { return elements_; }  // of the results of all ops, parameters left out
   int32_t op_count() const { return static_cast<int32_t>(ops_.size()); }
 
   // For regions: what the region's terminator returns. Ends the region.
@@ -89,6 +88,13 @@ class Program {
   // True if some op must neither be merged with an equal one nor moved.
   bool has_side_effect() const { return side_effect_; }
   const Hash& region_hash() const { return region_hash_; }  // of a region, once it has ended
+
+  // What `outputs` need, parameters left out.
+  struct Extent {
+    int ops = 0;
+    int64_t elements = 0;  // of all results together
+  };
+  Extent extent(std::span<const Value> outputs) const;
 
   // An output that may take over the memory of a parameter of the same type.
   struct Donation {
@@ -112,7 +118,6 @@ class Program {
   std::vector<int32_t> slots_;  // open addressing by key: index of an op + 1, 0 if free
   Hash region_hash_ = {};
   bool side_effect_ = false;
-  int64_t elements_ = 0;
 };
 
 inline const Type& Value::type() const { return program_->op(op_).results[result_]; }

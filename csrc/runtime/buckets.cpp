@@ -134,9 +134,9 @@ std::shared_ptr<const Buckets::Shared> Buckets::make(Rule& rule, int64_t n, cons
   const hlo::Closed closed =
       padded.program->close(padded.outputs, shared->donations, /*text=*/false, /*all_parameters=*/true);
   note.why = "sizes up to " + std::to_string(bound);
-  shared->executable = program_cache().get(closed.hash, effort_for(*padded.program), note, [&] {
-    return padded.program->close(padded.outputs, shared->donations, true, true).text;
-  });
+  shared->executable = program_cache().get(
+      closed.hash, note, [&] { return padded.program->extent(padded.outputs); },
+      [&] { return padded.program->close(padded.outputs, shared->donations, true, true).text; });
   return known = std::move(shared);
 }
 

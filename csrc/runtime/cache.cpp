@@ -41,10 +41,10 @@ constexpr size_t kLookEvery = 32;
 
 constexpr size_t kLongestLog = 1024;
 
-// Ops of a program that is compiled as one of a single op, with the least effort.
-constexpr int kFewOps = 4;
-// Elements of all results that make a program light. Without LLVM's passes they cost some 2 ns each.
+// The most elements that the results of a light program have together, and the most ops of one that is
+// compiled like a single op.
 constexpr int64_t kFewElements = 1 << 18;
+constexpr int kFewOps = 4;
 
 struct Header {
   char magic[8];
@@ -113,11 +113,6 @@ std::string unsafe(const std::string& folder) {
 }
 
 }  // namespace
-
-Effort effort_for(const hlo::Program& program) {
-  if (program.elements() <= kFewElements) return Effort::kLight;
-  return program.op_count() - program.parameter_count() <= kFewOps ? Effort::kOneOp : Effort::kFull;
-}
 
 ProgramCache& program_cache() {
   static auto* cache = new ProgramCache;
@@ -251,14 +246,18 @@ void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Ex
   programs_.emplace(program, std::move(executable));
 }
 
-std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, Effort effort,
-                                                          const CompileNote& note,
+std::shared_ptr<const pjrt::Executable> ProgramCache::get(const hlo::Hash& program, const CompileNote& note,
+                                                          const std::function<Extent()>& extent,
                                                           const std::function<std::string()>& text) {
   if (collects_) collected_.push_back(text());
   if (auto found = programs_.find(program); found != programs_.end()) {
     ++counters().memory_hits;
     return found->second;
   }
+  const auto [ops, elements] = extent();
+  const Effort effort = elements <= kFewElements ? Effort::kLight
+                        : ops <= kFewOps         ? Effort::kOneOp
+                                                 : Effort::kFull;
   std::string path;
   const auto from_disk = [&] {
     auto loaded = load(path);

@@ -46,13 +46,13 @@ enum class Effort : uint8_t {
   kOneOp,  // a few ops
   kFull,
 };
-Effort effort_for(const hlo::Program& program);
 
 class ProgramCache {
  public:
-  // `text` gives the program's text at a miss, when it has to be compiled.
-  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, Effort effort,
-                                              const CompileNote& note,
+  using Extent = hlo::Program::Extent;
+  // `extent` and `text` say at a miss how large the program is and what it is.
+  std::shared_ptr<const pjrt::Executable> get(const hlo::Hash& program, const CompileNote& note,
+                                              const std::function<Extent()>& extent,
                                               const std::function<std::string()>& text);
   bool has(const hlo::Hash& program) const { return programs_.contains(program); }
   // What was compiled or loaded lately, oldest first.

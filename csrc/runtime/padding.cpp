@@ -73,8 +73,9 @@ pjrt::Buffer fitted(Array& array, const hlo::Dims& dims) {
     auto made = runtime().client().from_host(padded.data(), pjrt_type(dtype), dims, chip.device());
     return std::move(made.buffer);
   }
-  const auto executable = program_cache().get(closed.hash, Effort::kOneOp, {"another padding", {}, 1, ""},
-                                              [&] { return program.close(outputs).text; });
+  const auto executable = program_cache().get(
+      closed.hash, {"another padding", {}, 1, ""}, [&] { return program.extent(outputs); },
+      [&] { return program.close(outputs).text; });
   chip.reserve(static_cast<int64_t>(x.type().bytes()), "pad");
   PJRT_Buffer* arguments[] = {array.buffer()};
   PJRT_Buffer* results[] = {nullptr};

@@ -121,10 +121,11 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
       return result;
     }
   }
-  result.executable = program_cache().get(closed.hash, effort_for(*program_), note, [&] {
+  const auto text = [&] {
     std::string text = program_->close(outputs, donations).text;
     return ops_ == 1 && first_op_ ? "// " + std::string(first_op_) + "\n" + text : text;
-  });
+  };
+  result.executable = program_cache().get(closed.hash, note, [&] { return program_->extent(outputs); }, text);
   result.parameters = std::move(closed.parameters);
   for (size_t k = 0; k < result.parameters.size(); ++k)
     for (const auto& donation : donations)
