@@ -51,7 +51,9 @@ bool Repeats::next(uint64_t op, size_t recorded) {
   if (count_ < kLandmark) return false;
 
   // Short periods are taken several times over: a program of few ops is not worth a launch.
-  const size_t length = period_ ? period_ * ((kLandmark + period_ - 1) / period_) : 0;
+  const size_t length = period_ >= kWindow ? period_
+                        : period_          ? period_ * ((kLandmark + period_ - 1) / period_)
+                                           : 0;
   if (length && run_ >= length && run_ % length == 0) {
     if (landmarks_.size() >= kMostLandmarks) landmarks_.clear();
     landmarks_.emplace(last(kLandmark), length);

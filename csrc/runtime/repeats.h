@@ -33,7 +33,7 @@ class Repeats {
  private:
   static constexpr size_t kHistory = 1 << 13;  // ops that are remembered: the longest period
   static constexpr size_t kWindow = 16;        // so many equal ops suggest a repeat
-  static constexpr size_t kLandmark = 32;      // ops that make a landmark, and the least ops between cuts
+  static constexpr size_t kLandmark = 32;      // ops that make a landmark, and a program of short periods
   static constexpr size_t kMostLandmarks = 4096;
 
   uint64_t at(size_t i) const { return ops_[i % kHistory]; }

@@ -265,8 +265,9 @@ REPEATS = {
 @pytest.mark.parametrize("name", REPEATS)
 def test_numbers_and_places_compile_nothing_new(name):
     first, rest = REPEATS[name]
-    first(X.to("tpu"))
-    assert compiled_by(lambda: rest(X.to("tpu"))) == 0
+    with torch.tpu.set_eager_mode("strict"):  # fused computes no results that are dropped
+        first(X.to("tpu"))
+        assert compiled_by(lambda: rest(X.to("tpu"))) == 0
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,12 @@ def test_processes_wait_for_one_compilation(tmp_path: os.PathLike[str]) -> None:
     environment = {**os.environ, "TORCH_TPU_CACHE_DIR": os.path.join(tmp_path, "cache")}
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+            [sys.executable, "-c", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+            cwd=tmp_path,
         )
         for _ in range(3)
     ]
