@@ -11,11 +11,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from torch_tpu import _C
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-ops", action="store_true", help="tests/ops: every operator, dtype and check, not a sample")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs_of_this_file_only() -> Iterator[None]:
+    """A process that holds too many programs drops all of them, at a moment when a test might count."""
+    yield
+    if _C.is_initialized():
+        _C.forget_programs()
 
 
 @pytest.fixture

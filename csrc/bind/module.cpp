@@ -193,6 +193,10 @@ PYBIND11_MODULE(_C, m) {
     std::lock_guard guard(runtime::lock());
     runtime::program_cache().collect(on);
   });
+  m.def("forget_programs", wrapped([] {
+          std::lock_guard guard(runtime::lock());
+          runtime::program_cache().forget();
+        }));
   m.def("take_programs", [] {
     std::lock_guard guard(runtime::lock());
     return runtime::program_cache().take_collected();

@@ -237,12 +237,14 @@ const std::string& ProgramCache::options(Effort effort) {
   return encoded = runtime().client().supported(options).encode();
 }
 
+void ProgramCache::forget() {
+  programs_.clear();
+  forget_plans();  // they hold programs, too
+  buckets().forget();
+}
+
 void ProgramCache::keep(const hlo::Hash& program, std::shared_ptr<const pjrt::Executable> executable) {
-  if (++kept_ % kLookEvery == 0 && crowded()) {
-    programs_.clear();
-    forget_plans();  // they hold programs, too
-    buckets().forget();
-  }
+  if (++kept_ % kLookEvery == 0 && crowded()) forget();
   programs_.emplace(program, std::move(executable));
 }
 

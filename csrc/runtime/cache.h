@@ -55,6 +55,8 @@ class ProgramCache {
                                               const std::function<Extent()>& extent,
                                               const std::function<std::string()>& text);
   bool has(const hlo::Hash& program) const { return programs_.contains(program); }
+  // Drops all programs in memory, and what holds them. They come back from disk.
+  void forget();
   // What was compiled or loaded lately, oldest first.
   const std::deque<Compilation>& log() const { return log_; }
   // Keeps the text of each program that is asked for from now on, for checks with another compiler.

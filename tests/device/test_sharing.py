@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import torch_tpu.config
+from torch_tpu import _C
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +122,20 @@ def test_a_loop_without_waits_reuses_programs() -> None:
 
     steps(8)
     assert programs(lambda: steps(12)) <= 1
+
+
+def test_programs_that_were_dropped_come_back(counted: Callable[[], dict[str, int]], eager_mode: str) -> None:
+    x = torch.arange(12.0, device="tpu").view(3, 4)
+    graph = _C.CompiledFunction(lambda x: [x.softmax(0) @ x.t()])
+    results = []
+    for again in (False, True):
+        if again:
+            before = counted()
+            _C.forget_programs()
+        results.append([graph([x])[0].cpu(), (x.exp() - x[:, :1]).cpu()])
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+    after = counted()
+    assert after["compilations"] == before["compilations"] and after["disk_hits"] > before["disk_hits"]
 
 
 CHILD = """
