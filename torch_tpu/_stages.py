@@ -77,12 +77,9 @@ class _OnTpu(torch.nn.Module):
         self.run = run
 
     def forward(self, *inputs: Any) -> Any:
-        host = [isinstance(x, torch.Tensor) and x.device.type == "cpu" for x in inputs]
-        there = [
-            x.device for x, at_host in zip(inputs, host, strict=True) if isinstance(x, torch.Tensor) and not at_host
-        ]
-        device = there[0] if there else torch.device("tpu")
-        return self.run([x.to(device) if at_host else x for x, at_host in zip(inputs, host, strict=True)])
+        kinds = [x.device.type if isinstance(x, torch.Tensor) else None for x in inputs]
+        device = next((x.device for x, kind in zip(inputs, kinds, strict=True) if kind == "tpu"), "tpu")
+        return self.run([x.to(device) if kind == "cpu" else x for x, kind in zip(inputs, kinds, strict=True)])
 
 
 def staged(

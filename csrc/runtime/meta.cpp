@@ -62,6 +62,13 @@ bool kept_from_meta(const lower::Row& row, at::ArrayRef<c10::IValue> arguments) 
   });
 }
 
+void call_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (const c10::KernelFunction* kernel = structured_meta(op.operator_name()))
+    kernel->callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  else
+    op.callBoxed(stack);
+}
+
 // The meta kernel of the functional form, for out= forms that have none of their own: it sizes what is
 // written.
 void ask_functional_meta(const Operator& op, const std::vector<c10::IValue>& shadows, MemoEntry& entry) {
@@ -69,7 +76,7 @@ void ask_functional_meta(const Operator& op, const std::vector<c10::IValue>& sha
   if (!handle || op.functional_count == op.arguments.size()) return;
   torch::jit::Stack stack(shadows.begin(), shadows.begin() + static_cast<int64_t>(op.functional_count));
   try {
-    handle->callBoxed(stack);
+    call_meta(*handle, stack);
   } catch (const c10::NotImplementedError&) {
     return;
   }
@@ -92,10 +99,7 @@ void ask_meta(const Operator& op, at::ArrayRef<c10::IValue> arguments, MemoEntry
   // Meta tensors only: no autograd, no mode of the caller.
   c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   try {
-    if (const c10::KernelFunction* kernel = structured_meta(op.handle.operator_name()))
-      kernel->callBoxed(op.handle, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
-    else
-      op.handle.callBoxed(stack);
+    call_meta(op.handle, stack);
   } catch (const c10::NotImplementedError&) {
     return ask_functional_meta(op, shadows, entry);
   }

@@ -190,8 +190,7 @@ def test_random_numbers_of_the_cpu_keep_their_order():
     for function, device in ((draw, "cpu"), (torch.compile(draw, backend="tpu"), "tpu")):
         torch.manual_seed(3)
         results.append(function(torch.ones(3, device=device), torch.ones(1)))
-    with torch._inductor.config.patch(fallback_random=True):
-        torch.testing.assert_close(*results)
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.tpu, name by name; and what `import torch` does, and says when something is wrong."""
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -212,9 +213,8 @@ def test_import_order_does_not_matter(python, first, autoload):
 
 def test_import_costs_little(python):
     code = "import time; start = time.process_time(); import torch; print(time.process_time() - start)"
-    pairs = [[float(python(code, TORCH_DEVICE_BACKEND_AUTOLOAD=on).stdout) for on in "10"] for _ in range(4)]
-    ours, without = (min(column) for column in zip(*pairs, strict=True))
-    assert ours - without < 0.3
+    pairs = [[float(python(code, TORCH_DEVICE_BACKEND_AUTOLOAD=on).stdout) for on in "10"] for _ in range(5)]
+    assert statistics.median(ours - without for ours, without in pairs) < 0.3
 
 
 def test_import_leaves_heavy_modules_out(python):
