@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <unordered_map>
+#include <utility>
 
 #include "hlo/hash.h"
 
@@ -132,6 +133,91 @@ std::optional<Fit> fit(std::span<const int64_t> a, std::span<const int64_t> b) {
     if ((b[i] - a[i]) % step != 0) return {};
     const int64_t scale = (b[i] - a[i]) / step;
     result.numbers[i] = {scale, b[i] - scale * n};
+  }
+  return result;
+}
+
+namespace {
+
+// What grows in a program that appends to parameters, and by how much its sizes differ.
+struct Growth {
+  const Program& program;
+  int64_t n = 0;                                                             // 0: nothing is appended
+  std::unordered_map<int64_t, int64_t> offsets;                              // size -> how much more than n
+  std::vector<bool> growing = std::vector<bool>(program.op_count(), false);  // by op: its results
+
+  void find_appended() {
+    constexpr int64_t kLeast = 4;  // smaller sizes are everywhere
+    for (int32_t i = 0; i < program.op_count(); ++i) {
+      const Op& op = program.op(i);
+      if (std::string_view(op.name) != "stablehlo.concatenate" || op.operands.size() != 2) continue;
+      if (parameter_at(program, op.operands[0].op()) < 0) continue;
+      const Dims &before = op.operands[0].dims(), &after = op.results[0].dims;
+      const size_t dim = std::ranges::mismatch(before, after).in1 - before.begin();
+      if (dim == before.size() || before[dim] < kLeast || !grows(before[dim], after[dim])) continue;
+      const int64_t size = before[dim];
+      if (n == 0) n = size;
+      if (size != n && !grows(std::min(size, n), std::max(size, n))) continue;
+      offsets[size] = size - n;
+      offsets[after[dim]] = after[dim] - n;
+      growing[i] = growing[op.operands[0].op()] = true;
+    }
+  }
+
+  bool may_grow(int32_t op) const {
+    return std::ranges::any_of(program.op(op).results, [&](const Type& type) {
+      return std::ranges::any_of(type.dims, [&](int64_t d) { return offsets.contains(d); });
+    });
+  }
+
+  // Parameters of which only parts are read are connected to nothing: one of such a size is taken to grow.
+  void add_read_in_parts() {
+    std::vector<bool> whole(program.op_count(), false);
+    for (int32_t i = 0; i < program.op_count(); ++i) {
+      const std::string_view name = program.op(i).name;
+      if (name != "stablehlo.slice" && name != "stablehlo.dynamic_slice")
+        for (const Value& operand : program.op(i).operands) whole[operand.op()] = true;
+    }
+    for (int32_t i = 0; i < program.op_count(); ++i)
+      if (parameter_at(program, i) >= 0 && !whole[i] && may_grow(i)) growing[i] = true;
+  }
+
+  // Equal sizes are the same one only where ops connect them: half a head may have as many elements.
+  void spread() {
+    for (bool more = true; std::exchange(more, false);)
+      for (int32_t i = 0; i < program.op_count(); ++i) {
+        const auto& operands = program.op(i).operands;
+        const auto reach = [&](int32_t op) {
+          if (growing[op] || !may_grow(op)) return;
+          growing[op] = more = true;
+        };
+        if (std::ranges::any_of(operands, [&](const Value& operand) { return growing[operand.op()]; }))
+          reach(i);
+        if (growing[i])
+          for (const Value& operand : operands) reach(operand.op());
+      }
+  }
+};
+
+}  // namespace
+
+std::optional<Fit> guess(const Program& program) {
+  Growth growth{program};
+  growth.find_appended();
+  if (growth.n == 0) return {};
+  growth.add_read_in_parts();
+  growth.spread();
+  Fit result{{}, SIZE_MAX};
+  for (int32_t i = 0; i < program.op_count(); ++i) {
+    const auto add = [&](int64_t number) {
+      const auto offset = growth.offsets.find(number);
+      const bool grown = growth.growing[i] && offset != growth.offsets.end();
+      if (grown && offset->second == 0) result.base = std::min(result.base, result.numbers.size());
+      result.numbers.push_back(grown ? Affine{1, offset->second} : Affine{0, number});
+    };
+    const Op& op = program.op(i);
+    for (const Type& type : op.results) std::ranges::for_each(type.dims, add);
+    scan_attributes(sizes_in(op), add, [](std::string_view) {});
   }
   return result;
 }

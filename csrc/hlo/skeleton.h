@@ -6,11 +6,11 @@
 // that changed; from then on a third program can be recognised as the one for n tokens.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +44,12 @@ struct Affine {
   friend bool operator==(const Affine&, const Affine&) = default;
 };
 
+// A size that grows does so by at most one part in so many at a time: a cache by a token, a prompt by a few.
+constexpr int64_t kGrowth = 8;
+inline bool grows(int64_t before, int64_t after) {
+  return after > before && (after - before) * kGrowth <= std::max(after, kGrowth);
+}
+
 // How the numbers of a skeleton depend on one size n.
 struct Fit {
   std::vector<Affine> numbers;
@@ -51,6 +57,10 @@ struct Fit {
 };
 // Nothing if the two do not differ, or not by whole multiples.
 std::optional<Fit> fit(std::span<const int64_t> a, std::span<const int64_t> b);
+// A guess from one program alone, as extract() gives it: it is a step of something that grows, because it
+// appends to a parameter (a cache of keys, a mask), and what is connected to that and has the same size
+// grows, too. Nothing if it does not append.
+std::optional<Fit> guess(const Program& program);
 // The n for which `fit` gives these numbers, if there is one.
 std::optional<int64_t> solve(const Fit& fit, std::span<const int64_t> numbers);
 

@@ -29,8 +29,7 @@ Buckets& buckets() {
 bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit,
                       const std::vector<int64_t>& numbers, bool few) const {
   const int64_t n = numbers[fit.base], before = sample[fit.base];
-  // A cache that grows by a token, a prompt by a few.
-  if (n > before && (n - before) * 8 <= std::max<int64_t>(n, 8)) return true;
+  if (hlo::grows(before, n)) return true;
   // Sizes that come and go: the third one, if all of them follow from one rule.
   if (few || family.samples.size() < 2 || bucket_of(n) == n) return false;
   return std::ranges::count_if(family.samples,
@@ -68,7 +67,17 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
       rule = known.get();
       break;
     }
-  if (!rule && family.attempts < kMostAttempts && !family.samples.empty()) {
+  const bool few = part.program->op_count() - part.program->parameter_count() < kFewOps;
+  const auto add_rule = [&](hlo::Fit fit, bool grows) {
+    ++family.attempts;
+    n = skeleton.numbers[fit.base];
+    rule = family.rules.emplace_back(std::make_unique<Rule>(Rule{std::move(fit), grows, {}})).get();
+  };
+  bool guessed = false;
+  if (!rule && family.attempts == 0 && family.samples.empty() && !few) {
+    std::optional<hlo::Fit> fit = hlo::guess(*part.program);
+    if ((guessed = fit.has_value())) add_rule(std::move(*fit), /*grows=*/true);
+  } else if (!rule && family.attempts < kMostAttempts && !family.samples.empty()) {
     // The latest of those that differ in the fewest numbers.
     const auto differing = [&](const std::vector<int64_t>& sample) {
       size_t count = 0;
@@ -77,12 +86,9 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
     };
     const auto nearest = std::ranges::min_element(family.samples | std::views::reverse, {}, differing);
     std::optional<hlo::Fit> fit = hlo::fit(*nearest, skeleton.numbers);
-    const bool few = part.program->op_count() - part.program->parameter_count() < kFewOps;
     if (fit && is_time(family, *nearest, *fit, skeleton.numbers, few)) {
-      ++family.attempts;
-      family.rules.push_back(std::make_unique<Rule>(Rule{std::move(*fit), {}}));
-      rule = family.rules.back().get();
-      n = skeleton.numbers[rule->fit.base];
+      const size_t base = fit->base;
+      add_rule(std::move(*fit), hlo::grows((*nearest)[base], skeleton.numbers[base]));
     }
   }
   std::shared_ptr<const Shared> shared;
@@ -91,7 +97,7 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
       shared = make(*rule, *n, part, given, note);
     } catch (
         const std::logic_error& why) {  // hlo::Unpaddable, or a TypeError of ours: the exact program is right
-      family.refused = why.what();
+      if (!guessed) family.refused = why.what();
       std::erase_if(family.rules, [&](const auto& known) { return known.get() == rule; });
     }
   }
@@ -99,9 +105,9 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
     if (!family.samples.empty()) note.why = "other sizes";
     if (!family.refused.empty()) note.why += "; no program for several: " + family.refused;
     if (family.samples.size() >= kMostSamples) family.samples.erase(family.samples.begin());
-    family.samples.push_back(std::move(skeleton.numbers));
-    return {};
   }
+  if (!shared || guessed) family.samples.push_back(std::move(skeleton.numbers));
+  if (!shared) return {};
   if (choices_.size() >= kMostChoices) choices_.clear();
   Choice choice{shared->executable,
                 std::make_shared<const Padding>(Padding{shared->arguments, shared->outputs, *n}),
@@ -119,7 +125,7 @@ std::shared_ptr<const Buckets::Shared> Buckets::make(Rule& rule, int64_t n, cons
                                                      std::span<const hlo::Program::Donation> donations,
                                                      CompileNote note) {
   const int64_t margin = hlo::margin_of(*part.program, part.outputs, rule.fit);
-  const int64_t bound = bucket_of(n + margin) - margin;
+  const int64_t bound = bucket_of(n + margin, rule.grows) - margin;
   if (bound < n) throw hlo::Unpaddable("no bucket is as large");
   std::shared_ptr<const Shared>& known = rule.by_bound[bound];
   if (known) return known;

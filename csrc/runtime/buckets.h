@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buckets: programs that differ only in one size, which grows, share a program for all sizes up to a bound.
 //
-// The first program of a skeleton is compiled as it is. When one of another size comes, the two tell how all
-// numbers follow from that size (hlo/skeleton.h), and the program is written again for the bucket that the
-// size falls into (hlo/padded.h). Each later program is compared with the rule number by number before it
-// counts as one more size: nothing is assumed of code that was not seen.
+// The first program of a skeleton is compiled as it is, unless it appends to a parameter: then its rule is
+// guessed. When one of another size comes, the two tell how all numbers follow from that size
+// (hlo/skeleton.h), and the program is written again for the bucket that the size falls into (hlo/padded.h).
+// Each later program is compared with the rule number by number before it counts as one more size: a wrong
+// guess costs a compilation, nothing else.
 #pragma once
 
 #include <map>
@@ -44,6 +45,7 @@ class Buckets {
   };
   struct Rule {
     hlo::Fit fit;
+    bool grows;  // rather than that sizes come and go
     std::map<int64_t, std::shared_ptr<const Shared>> by_bound;
   };
   struct Family {

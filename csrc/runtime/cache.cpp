@@ -225,6 +225,8 @@ const std::string& ProgramCache::options(Effort effort) {
   // So do the YNNPACK kernels that it takes for large reductions; those for products are right, and fast.
   options.xla_flags["xla_cpu_experimental_ynn_fusion_type"] =
       std::string("LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT");
+  // Its default is half of what processors with AVX-512 have; others take the width that they have.
+  options.xla_flags["xla_cpu_prefer_vector_width"] = int64_t{512};
   if (effort == Effort::kOneOp) {  // measured in docs/plugins.md
     options.xla_flags["xla_disable_hlo_passes"] = std::string("fusion-wrapper");
     options.xla_flags["xla_backend_optimization_level"] = int64_t{1};

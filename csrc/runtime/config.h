@@ -29,7 +29,8 @@ void set_mode(Mode mode);  // launches what is recorded
 // Buckets (runtime/buckets.h): by powers of two, by the sizes given, or none at all.
 void set_buckets(bool on, std::vector<int64_t> sizes);
 bool buckets_on();
-int64_t bucket_of(int64_t n);  // the least one that holds n; 0: there is none
+// The least one that holds n; 0: there is none. `grows`: small ones are left out, they would be full soon.
+int64_t bucket_of(int64_t n, bool grows = false);
 
 enum class Fallback { kWarn, kError };
 Fallback fallback();

@@ -61,9 +61,11 @@ void set_buckets(bool on, std::vector<int64_t> sizes) {
 
 bool buckets_on() { return buckets_enabled; }
 
-int64_t bucket_of(int64_t n) {
-  if (bucket_sizes.empty())
-    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 8))));
+int64_t bucket_of(int64_t n, bool grows) {
+  if (bucket_sizes.empty()) {
+    const int64_t least = grows && n >= 16 ? 64 : 8;
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(n, least))));
+  }
   const auto found = std::ranges::lower_bound(bucket_sizes, n);
   return found == bucket_sizes.end() ? 0 : *found;
 }

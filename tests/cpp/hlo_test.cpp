@@ -453,6 +453,25 @@ TEST(fit_finds_the_size_that_changed) {
   CHECK(!fit(five.numbers, five.numbers).has_value());
 }
 
+// A cache gets one more row, of halves that have as many elements as the cache has rows.
+static Value one_more_row(Program& p, int64_t rows) {
+  Value cache = p.parameter({DType::kF32, {rows, 16}});
+  Value half = p.parameter({DType::kF32, {8}});
+  return concatenate({cache, reshape(concatenate({half, negate(half)}, 0), {1, 16})}, 0);
+}
+
+TEST(guess_follows_what_is_appended) {
+  Program a, b, c, d;
+  one_more_row(a, 8);
+  std::optional<Fit> found = guess(a);
+  CHECK(found.has_value());
+  CHECK_EQ(solve(*found, skeleton(one_more_row(b, 11)).numbers).value_or(-1), 11);
+  one_more_row(c, 2);
+  CHECK(!guess(c).has_value());  // too small to tell
+  reduce_sum(d.parameter({DType::kF32, {8, 4}}), {0});
+  CHECK(!guess(d).has_value());  // nothing is appended
+}
+
 TEST(padded_program_masks_what_it_sums) {
   Program a, b;
   const Value five[] = {rows_and_sum(a, 5)}, six[] = {rows_and_sum(b, 6)};

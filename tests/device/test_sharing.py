@@ -47,6 +47,30 @@ def test_growing_sizes_share_programs() -> None:
     assert programs(lambda: grow(2, iter(range(9, 60)))) <= 4
 
 
+def test_a_cache_that_grows_needs_one_program() -> None:
+    # Halves of a head have as many elements as the cache has rows at first: what grows is what it is appended to.
+    torch.manual_seed(0)
+    weight = torch.randn(3, 32, 32) / 8
+
+    def decode(cache: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        q, k, v = (x @ w for w in weight.to(x.device))
+        turned = torch.cat([-k[..., 16:], k[..., :16]], dim=-1)
+        cache = torch.cat([cache, (k.sin() + turned)], dim=-2)
+        scores = (q @ cache.transpose(-1, -2) / 8).softmax(-1)
+        return cache, (scores @ cache + v).tanh()
+
+    def generate(device: str) -> torch.Tensor:
+        torch.manual_seed(1)
+        cache, x = torch.randn(1, 16, 32).to(device), torch.randn(1, 1, 32).to(device)
+        for _ in range(40):
+            cache, x = decode(cache, x)
+            x.cpu()
+        return torch.cat([cache, x], dim=-2).cpu()
+
+    # A step for up to 64 rows (with the last cat in it when it comes), and what gives the first cache room.
+    assert programs(lambda: torch.testing.assert_close(generate("tpu"), generate("cpu"), rtol=1e-4, atol=1e-4)) <= 3
+
+
 def test_buckets_can_be_chosen() -> None:
     torch_tpu.config.buckets = "24, 48"
     assert programs(lambda: grow(3, iter(range(9, 48)))) <= 3
