@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`generate` of a small Llama: 32 tokens after a prompt of 16, greedy."""
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,19 +36,10 @@ class _Generate:
         def work() -> None:
             made.append(self._model.generate(**self._given, **self._greedy, **self._options).cpu())
 
-        with torch.no_grad(), _peer_attention(self._side):
+        with torch.no_grad(), self._side.attention():
             seconds = self._side.seconds(work)
         assert torch.equal(made[0], self._expected), "other tokens than the CPU's"
         return seconds
-
-
-def _peer_attention(side: Side) -> Any:
-    """Its attention kernel is for TPUs only."""
-    if side.kind != "peer":
-        return contextlib.nullcontext()
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    return sdpa_kernel(SDPBackend.MATH)
 
 
 @row(

@@ -6,6 +6,7 @@ Google's torch-tpu in a virtual environment of its own; "jax": JAX on the plugin
 client; "bare": a program through the C API alone (bare.cpp).
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -70,6 +71,14 @@ class Side:
         """torch.compile for this side."""
         backend = "inductor" if self.kind == "cpu" else "tpu"
         return self.torch.compile(function, backend=backend, dynamic=False, **options)
+
+    def attention(self) -> Any:
+        """A context in which attention runs: the peer's kernel for it is for TPUs only."""
+        if self.kind != "peer":
+            return contextlib.nullcontext()
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        return sdpa_kernel(SDPBackend.MATH)
 
     def sync(self, result: Any = None) -> None:
         """Waits for the device; for JAX, for the result."""
