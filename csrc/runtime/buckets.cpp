@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMostSamples = 8;
 constexpr int kMostAttempts = 4;
+constexpr int kPatience = 256;  // uses: all layers of a step may come before the next size
 constexpr size_t kMostFamilies = 4096, kMostChoices = 65536;
 // Programs of fewer ops are not worth a bucket unless their size just grows.
 constexpr int32_t kFewOps = 16;
@@ -25,6 +26,8 @@ Buckets& buckets() {
   static auto* instance = new Buckets;
   return *instance;
 }
+
+bool Buckets::Guess::wrong() const { return sizes == 1 && uses > kPatience; }
 
 bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit,
                       const std::vector<int64_t>& numbers, bool few) const {
@@ -39,13 +42,20 @@ bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, 
 std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
                                                std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Program::Donation> donations,
-                                               const hlo::Closed& exact, CompileNote& note) {
+                                               const hlo::Closed& exact, bool may_guess, CompileNote& note) {
   if (std::exchange(stale_, false)) {
     families_.clear();
     choices_.clear();
   }
   if (!buckets_on()) return {};
-  if (auto found = choices_.find(exact.hash); found != choices_.end()) return found->second;
+  if (auto found = choices_.find(exact.hash); found != choices_.end()) {
+    const std::shared_ptr<Guess>& guess = found->second.guess;
+    if (guess) ++guess->uses;
+    if (!guess || !guess->wrong()) return found->second;
+    choices_.erase(found);
+    note.why = "its size stays";
+    return {};
+  }
   hlo::Extract part = hlo::extract(program, outputs);
   hlo::Skeleton skeleton = hlo::skeleton_of(*part.program, part.outputs);
   // By argument; what is given away is part of what the program is.
@@ -63,20 +73,22 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   Rule* rule = nullptr;
   std::optional<int64_t> n;
   for (const auto& known : family.rules)
-    if ((n = hlo::solve(known->fit, skeleton.numbers))) {
+    if (!(known->guess && known->guess->wrong()) && (n = hlo::solve(known->fit, skeleton.numbers))) {
       rule = known.get();
       break;
     }
   const bool few = part.program->op_count() - part.program->parameter_count() < kFewOps;
-  const auto add_rule = [&](hlo::Fit fit, bool grows) {
+  const auto add_rule = [&](hlo::Fit fit, bool grows, std::shared_ptr<Guess> guess) {
     ++family.attempts;
     n = skeleton.numbers[fit.base];
-    rule = family.rules.emplace_back(std::make_unique<Rule>(Rule{std::move(fit), grows, {}})).get();
+    rule =
+        family.rules.emplace_back(std::make_unique<Rule>(Rule{std::move(fit), grows, std::move(guess), {}}))
+            .get();
   };
   bool guessed = false;
-  if (!rule && family.attempts == 0 && family.samples.empty() && !few) {
+  if (!rule && family.attempts == 0 && family.samples.empty() && !few && may_guess) {
     std::optional<hlo::Fit> fit = hlo::guess(*part.program);
-    if ((guessed = fit.has_value())) add_rule(std::move(*fit), /*grows=*/true);
+    if ((guessed = fit.has_value())) add_rule(std::move(*fit), /*grows=*/true, std::make_shared<Guess>());
   } else if (!rule && family.attempts < kMostAttempts && !family.samples.empty()) {
     // The latest of those that differ in the fewest numbers.
     const auto differing = [&](const std::vector<int64_t>& sample) {
@@ -88,7 +100,7 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
     std::optional<hlo::Fit> fit = hlo::fit(*nearest, skeleton.numbers);
     if (fit && is_time(family, *nearest, *fit, skeleton.numbers, few)) {
       const size_t base = fit->base;
-      add_rule(std::move(*fit), hlo::grows((*nearest)[base], skeleton.numbers[base]));
+      add_rule(std::move(*fit), hlo::grows((*nearest)[base], skeleton.numbers[base]), nullptr);
     }
   }
   std::shared_ptr<const Shared> shared;
@@ -112,7 +124,9 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   Choice choice{shared->executable,
                 std::make_shared<const Padding>(Padding{shared->arguments, shared->outputs, *n}),
                 {},
-                shared->donations};
+                shared->donations,
+                rule->guess};
+  if (choice.guess) ++choice.guess->sizes;
   // Another recording of the same program may number its parameters otherwise.
   for (int parameter : part.parameters)
     choice.parameters.push_back(

@@ -23,17 +23,24 @@ namespace tpu::runtime {
 
 class Buckets {
  public:
+  // What came of a guess from one program.
+  struct Guess {
+    int sizes = 0, uses = 0;
+    bool wrong() const;  // many uses, and only one size
+  };
   struct Choice {
     std::shared_ptr<const pjrt::Executable> executable;
     std::shared_ptr<const Padding> padding;
     std::vector<int> parameters;  // the arguments before the size, among those of the exact program
     std::vector<hlo::Program::Donation> donations;  // with parameters as indices of arguments
+    std::shared_ptr<Guess> guess;                   // null: the rule is known
   };
   // The program for several sizes that serves this one, if there is one, or if it is time to make one.
-  // `exact`: what closing the program as it is gave. Otherwise `note` gets what is to say about its sizes.
+  // `exact`: what closing the program as it is gave. `may_guess`: the choice is asked for again at each use.
+  // Without a choice `note` gets what is to say about the program's sizes.
   std::optional<Choice> choose(const hlo::Program& program, std::span<const hlo::Value> outputs,
                                std::span<const hlo::Program::Donation> donations, const hlo::Closed& exact,
-                               CompileNote& note);
+                               bool may_guess, CompileNote& note);
   // At the next choice: the present one may be under way.
   void forget() { stale_ = true; }
 
@@ -46,6 +53,7 @@ class Buckets {
   struct Rule {
     hlo::Fit fit;
     bool grows;  // rather than that sizes come and go
+    std::shared_ptr<Guess> guess;
     std::map<int64_t, std::shared_ptr<const Shared>> by_bound;
   };
   struct Family {

@@ -112,7 +112,7 @@ Recording::Compiled Recording::compile(const std::vector<Array*>* wanted) {
   result.outputs = std::move(closed.outputs);
   CompileNote note{first_op_ ? first_op_ : "a graph", first_where_, ops_, ""};
   if (!program_cache().has(closed.hash)) {
-    if (auto shared = buckets().choose(*program_, outputs, donations, closed, note)) {
+    if (auto shared = buckets().choose(*program_, outputs, donations, closed, !capturing_, note)) {
       result.executable = std::move(shared->executable);
       for (int place : shared->parameters) result.parameters.push_back(closed.parameters[place]);
       result.padding = std::move(shared->padding);

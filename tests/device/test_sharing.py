@@ -71,6 +71,21 @@ def test_a_cache_that_grows_needs_one_program() -> None:
     assert programs(lambda: torch.testing.assert_close(generate("tpu"), generate("cpu"), rtol=1e-4, atol=1e-4)) <= 3
 
 
+def test_a_size_that_stays_gets_its_own_program() -> None:
+    # It looks like a cache that gets a row, but is a column of times beside the features of a batch.
+    weight = torch.randn(65, 64).to("tpu")
+    x, t = torch.randn(8, 64).to("tpu"), torch.randn(8, 1).to("tpu")
+
+    def step() -> None:
+        y = torch.cat([x, t], dim=1) @ weight
+        (y.softmax(1).std(1) + y.tanh().mean(1) - y.sin().logsumexp(1)).cpu()
+
+    first = programs(step)
+    assert programs(lambda: [step() for _ in range(200)]) == 0
+    assert programs(lambda: [step() for _ in range(100)]) == 1
+    assert first >= 1 and "its size stays" in torch.tpu.explain()
+
+
 def test_buckets_can_be_chosen() -> None:
     torch_tpu.config.buckets = "24, 48"
     assert programs(lambda: grow(3, iter(range(9, 48)))) <= 3
