@@ -39,6 +39,37 @@ bool Buckets::is_time(const Family& family, const std::vector<int64_t>& sample, 
                                [&](const auto& other) { return hlo::solve(fit, other).has_value(); }) >= 2;
 }
 
+Buckets::Rule* Buckets::known_rule(Family& family, const std::vector<int64_t>& numbers) {
+  for (const auto& known : family.rules)
+    if (!(known->guess && known->guess->wrong()) && hlo::solve(known->fit, numbers)) return known.get();
+  return nullptr;
+}
+
+std::unique_ptr<Buckets::Rule> Buckets::new_rule(Family& family, const hlo::Program& program,
+                                                 const std::vector<int64_t>& numbers, bool few,
+                                                 bool may_guess) const {
+  if (family.samples.empty()) {
+    std::optional<hlo::Fit> fit;
+    if (family.attempts == 0 && !few && may_guess) fit = hlo::guess(program);
+    if (!fit) return nullptr;
+    ++family.attempts;
+    return std::make_unique<Rule>(Rule{std::move(*fit), /*grows=*/true, std::make_shared<Guess>(), {}});
+  }
+  if (family.attempts >= kMostAttempts) return nullptr;
+  // The latest of those that differ in the fewest numbers.
+  const auto differing = [&](const std::vector<int64_t>& sample) {
+    size_t count = 0;
+    for (size_t i = 0; i < sample.size(); ++i) count += sample[i] != numbers[i];
+    return count;
+  };
+  const auto nearest = std::ranges::min_element(family.samples | std::views::reverse, {}, differing);
+  std::optional<hlo::Fit> fit = hlo::fit(*nearest, numbers);
+  if (!fit || !is_time(family, *nearest, *fit, numbers, few)) return nullptr;
+  ++family.attempts;
+  const bool grows = hlo::grows((*nearest)[fit->base], numbers[fit->base]);
+  return std::make_unique<Rule>(Rule{std::move(*fit), grows, nullptr, {}});
+}
+
 std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
                                                std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Program::Donation> donations,
@@ -70,43 +101,16 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   }
   if (families_.size() >= kMostFamilies) families_.clear();
   Family& family = families_[hasher.done()];
-  Rule* rule = nullptr;
-  std::optional<int64_t> n;
-  for (const auto& known : family.rules)
-    if (!(known->guess && known->guess->wrong()) && (n = hlo::solve(known->fit, skeleton.numbers))) {
-      rule = known.get();
-      break;
-    }
   const bool few = part.program->op_count() - part.program->parameter_count() < kFewOps;
-  const auto add_rule = [&](hlo::Fit fit, bool grows, std::shared_ptr<Guess> guess) {
-    ++family.attempts;
-    n = skeleton.numbers[fit.base];
-    rule =
-        family.rules.emplace_back(std::make_unique<Rule>(Rule{std::move(fit), grows, std::move(guess), {}}))
-            .get();
-  };
-  bool guessed = false;
-  if (!rule && family.attempts == 0 && family.samples.empty() && !few && may_guess) {
-    std::optional<hlo::Fit> fit = hlo::guess(*part.program);
-    if ((guessed = fit.has_value())) add_rule(std::move(*fit), /*grows=*/true, std::make_shared<Guess>());
-  } else if (!rule && family.attempts < kMostAttempts && !family.samples.empty()) {
-    // The latest of those that differ in the fewest numbers.
-    const auto differing = [&](const std::vector<int64_t>& sample) {
-      size_t count = 0;
-      for (size_t i = 0; i < sample.size(); ++i) count += sample[i] != skeleton.numbers[i];
-      return count;
-    };
-    const auto nearest = std::ranges::min_element(family.samples | std::views::reverse, {}, differing);
-    std::optional<hlo::Fit> fit = hlo::fit(*nearest, skeleton.numbers);
-    if (fit && is_time(family, *nearest, *fit, skeleton.numbers, few)) {
-      const size_t base = fit->base;
-      add_rule(std::move(*fit), hlo::grows((*nearest)[base], skeleton.numbers[base]), nullptr);
-    }
-  }
+  std::unique_ptr<Rule> fresh;
+  Rule* rule = known_rule(family, skeleton.numbers);
+  if (!rule) rule = (fresh = new_rule(family, *part.program, skeleton.numbers, few, may_guess)).get();
+  const bool guessed = fresh && fresh->guess;
   std::shared_ptr<const Shared> shared;
   if (rule) {
     try {
-      shared = make(*rule, *n, part, given, note);
+      shared = make(*rule, skeleton.numbers[rule->fit.base], part, given, note);
+      if (fresh) family.rules.push_back(std::move(fresh));
     } catch (
         const std::logic_error& why) {  // hlo::Unpaddable, or a TypeError of ours: the exact program is right
       if (!guessed) family.refused = why.what();
@@ -118,11 +122,12 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
     if (!family.refused.empty()) note.why += "; no program for several: " + family.refused;
     if (family.samples.size() >= kMostSamples) family.samples.erase(family.samples.begin());
   }
-  if (!shared || guessed) family.samples.push_back(std::move(skeleton.numbers));
+  if (!shared || guessed) family.samples.push_back(skeleton.numbers);
   if (!shared) return {};
   if (choices_.size() >= kMostChoices) choices_.clear();
   Choice choice{shared->executable,
-                std::make_shared<const Padding>(Padding{shared->arguments, shared->outputs, *n}),
+                std::make_shared<const Padding>(
+                    Padding{shared->arguments, shared->outputs, skeleton.numbers[rule->fit.base]}),
                 {},
                 shared->donations,
                 rule->guess};

@@ -62,6 +62,11 @@ class Buckets {
     std::string refused;  // why there was no program for several sizes
     int attempts = 0;
   };
+  static Rule* known_rule(Family& family, const std::vector<int64_t>& numbers);
+  // From an earlier program of the family and this one, or (`may_guess`) from this one alone. `few`: it has
+  // few ops.
+  std::unique_ptr<Rule> new_rule(Family& family, const hlo::Program& program,
+                                 const std::vector<int64_t>& numbers, bool few, bool may_guess) const;
   bool is_time(const Family& family, const std::vector<int64_t>& sample, const hlo::Fit& fit,
                const std::vector<int64_t>& numbers, bool few) const;
   std::shared_ptr<const Shared> make(Rule& rule, int64_t n, const hlo::Extract& part,
