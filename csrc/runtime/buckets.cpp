@@ -106,10 +106,11 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   Rule* rule = known_rule(family, skeleton.numbers);
   if (!rule) rule = (fresh = new_rule(family, *part.program, skeleton.numbers, few, may_guess)).get();
   const bool guessed = fresh && fresh->guess;
+  const int64_t n = rule ? skeleton.numbers[rule->fit.base] : 0;
   std::shared_ptr<const Shared> shared;
   if (rule) {
     try {
-      shared = make(*rule, skeleton.numbers[rule->fit.base], part, given, note);
+      shared = make(*rule, n, part, given, note);
       if (fresh) family.rules.push_back(std::move(fresh));
     } catch (
         const std::logic_error& why) {  // hlo::Unpaddable, or a TypeError of ours: the exact program is right
@@ -126,8 +127,7 @@ std::optional<Buckets::Choice> Buckets::choose(const hlo::Program& program,
   if (!shared) return {};
   if (choices_.size() >= kMostChoices) choices_.clear();
   Choice choice{shared->executable,
-                std::make_shared<const Padding>(
-                    Padding{shared->arguments, shared->outputs, skeleton.numbers[rule->fit.base]}),
+                std::make_shared<const Padding>(Padding{shared->arguments, shared->outputs, n}),
                 {},
                 shared->donations,
                 rule->guess};
